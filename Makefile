@@ -1,0 +1,36 @@
+# The two commands: `make run` trains a network on data that comes with it, `make test` checks everything.
+# Both install what they need into .venv; PYTHON chooses the interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test format clean
+
+run: .venv/run
+	$(BIN)/eqprop train digits
+
+test: .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/pytest -n 2
+
+format: .venv/dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "eqprop needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/run: .venv/python pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.venv/dev: .venv/python pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/run

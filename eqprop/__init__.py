@@ -1,0 +1,61 @@
+"""Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and learn by being
+nudged and settling again.
+
+An energy says what the network is, a cost says what is wanted, a nudge says how hard to pull, a relaxation
+lets it settle, a rule turns settled states into a weight change, and training repeats that over data.
+"""
+
+from eqprop import data
+from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.energy import (
+    Activation,
+    Hopfield,
+    Total,
+    TotalEnergy,
+    cost_of,
+    energy_of,
+    hard_sigmoid,
+    sigmoid,
+    tanh,
+)
+from eqprop.errors import DivergedError, InputError
+from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
+from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
+from eqprop.rule import EquilibriumPropagation, Phases
+from eqprop.train import Progress, Run, Trainer, TrainState, fit
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Activation",
+    "Block",
+    "Cost",
+    "CrossEntropy",
+    "DivergedError",
+    "EquilibriumPropagation",
+    "Gradient",
+    "Hopfield",
+    "Info",
+    "InputError",
+    "Nudge",
+    "OneSided",
+    "Phases",
+    "Progress",
+    "RandomSign",
+    "Relaxation",
+    "Run",
+    "SquaredError",
+    "Symmetric",
+    "Total",
+    "TotalEnergy",
+    "Trace",
+    "TrainState",
+    "Trainer",
+    "cost_of",
+    "data",
+    "energy_of",
+    "fit",
+    "hard_sigmoid",
+    "sigmoid",
+    "tanh",
+]

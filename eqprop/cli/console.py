@@ -1,0 +1,27 @@
+"""What the commands share: results go to stdout, everything else to stderr."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+screen = Console(stderr=True)
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """The outcome of a training run or an evaluation, to look at."""
+    table = Table(title=f"{result['dataset']}, {result['net']}", title_justify="left")
+    table.add_column("")
+    table.add_column("error", justify="right")
+    for name, part in (("training", "train"), ("validation", "valid"), ("test", "test")):
+        error = result[f"{part}_error"]
+        table.add_row(name, "none held out" if error is None else f"{error:.2f} %")
+    return table
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """One object on one line, the last of stdout."""
+    print(json.dumps(values), flush=True)

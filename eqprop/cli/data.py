@@ -1,0 +1,47 @@
+"""`eqprop data`: which data sets there are, and fetching them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.table import Table
+
+from eqprop.cli.console import out, screen
+from eqprop.data import catalogue, fetch
+
+
+@dataclass(frozen=True)
+class List:
+    """List the data sets and where each is on this machine."""
+
+    def run(self) -> None:
+        table = Table("name", "what it is", "examples", "shape", "where")
+        for entry in catalogue():
+            shape = "×".join(map(str, entry.shape))
+            table.add_row(entry.name, entry.description, f"{entry.examples:,}", shape, entry.where)
+        out.print(table)
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Fetch a data set into the cache and verify it."""
+
+    name: tyro.conf.Positional[Literal["digits", "mnist", "fashion"]]
+    """the data set"""
+    data_dir: Path | None = None
+    """take its files from this folder instead of the public sources"""
+
+    def run(self) -> None:
+        folder = fetch(self.name, self.data_dir, lambda message: screen.print(message, highlight=False))
+        out.print(str(folder), soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class Data:
+    """List or fetch data sets."""
+
+    action: Annotated[List, tyro.conf.subcommand("list")] | Annotated[Fetch, tyro.conf.subcommand("fetch")]
+
+    def run(self) -> None:
+        self.action.run()

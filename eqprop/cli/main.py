@@ -1,0 +1,59 @@
+"""The entry point: which command, and what becomes of an error."""
+
+import sys
+from typing import Annotated, Any
+
+import tyro
+
+from eqprop.cli import data, evaluate, train
+from eqprop.cli.console import screen
+from eqprop.errors import DivergedError, InputError
+from eqprop.experiment import PRESETS
+
+DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
+learn by being nudged and settling again."""
+
+
+def main() -> None:
+    """Run `eqprop`; errors that are the user's to mend come without a traceback."""
+    try:
+        parse(sys.argv[1:]).run()
+    except InputError as error:
+        fail("error", error, 2)
+    except DivergedError as error:
+        fail("stopped", error, 3)
+    except KeyboardInterrupt:
+        fail("interrupted", "", 130)
+
+
+def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:
+    """The command with its options; `train` takes its defaults from the data set or the run that is named."""
+
+    def read(default: train.Train) -> train.Train | evaluate.Evaluate | data.Data:
+        commands: Any = (
+            Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
+            | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[data.Data, tyro.conf.subcommand("data")]
+        )
+        return tyro.cli(
+            commands,
+            prog="eqprop",
+            description=DESCRIPTION,
+            args=args,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+
+    command = read(train.Train.of(PRESETS[next((a for a in args if a in PRESETS), "digits")]))
+    if isinstance(command, train.Train) and command.output.resume is not None:
+        # What is not on the command line comes from the run; what is must agree with it.
+        resumed = read(train.Train.of(train.saved(command.output.resume)))
+        assert isinstance(resumed, train.Train)
+        return resumed
+    return command
+
+
+def fail(word: str, reason: object, status: int) -> None:
+    """Say why on stderr, and exit."""
+    screen.print(f"[bold red]{word}:[/]", end=" ")
+    screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
+    sys.exit(status)

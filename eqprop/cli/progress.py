@@ -1,0 +1,56 @@
+"""A progress bar for training; in a log without a terminal, a line per epoch instead."""
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from eqprop.cli.console import screen
+from eqprop.train import Progress as TrainingProgress
+
+
+class TrainingBar:
+    """A context manager whose `update` is what `fit` calls."""
+
+    def __init__(self, epochs: int, batches: int, batch_size: int):
+        self.epochs, self.batches, self.batch_size = epochs, batches, batch_size
+        self.last = ""
+        self.bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            console=screen,
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=epochs * batches, epoch=f"0/{epochs}", figures="compiling …")
+
+    def __enter__(self) -> "TrainingBar":
+        if screen.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if screen.is_terminal:
+            self.bar.stop()
+
+    def update(self, progress: TrainingProgress) -> None:
+        epoch, batch = int(progress.state.epoch), int(progress.state.batch)
+        done = batch or self.batches
+        speed = done * self.batch_size / progress.seconds
+        figures = f"train {100 * progress.averages['error']:.2f} %  {self.last}{speed:,.0f} examples/s"
+        running = epoch + (progress.record is None)
+        self.bar.update(
+            self.task,
+            completed=epoch * self.batches + batch,
+            epoch=f"{running}/{self.epochs}",
+            figures=figures,
+        )
+        if progress.record:
+            self._finish(progress.record, running)
+
+    def _finish(self, record: dict[str, float], epoch: int) -> None:
+        line = f"epoch {epoch:>3}/{self.epochs}  train {100 * record['train_error']:6.2f} %"
+        if "valid_error" in record:
+            self.last = f"valid {100 * record['valid_error']:.2f} %  "
+            line += f"  valid {100 * record['valid_error']:6.2f} %"
+        self.bar.console.print(f"{line}  {record['seconds']:.1f} s", highlight=False)

@@ -1,0 +1,116 @@
+"""`eqprop train`: a network on a data set, with a run folder to show for it."""
+
+import io
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from eqprop import data, plots
+from eqprop.cli.console import out, print_json, result_table, screen
+from eqprop.cli.progress import TrainingBar
+from eqprop.errors import InputError
+from eqprop.experiment import (
+    CostOptions,
+    Experiment,
+    LearningOptions,
+    NetworkOptions,
+    SettlingOptions,
+    perform,
+)
+from eqprop.files import write_atomic
+from eqprop.train import Run
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """where things come from and go to"""
+
+    run_dir: Path | None = None
+    """folder for settings, history, checkpoint, weights and picture; None: a new one in runs/"""
+    resume: Path | None = None
+    """go on with the run in this folder, with its settings; only --epochs may be raised"""
+    data_dir: Path | None = None
+    """folder with the data set's own files; None: the cache, filled from public sources"""
+    checkpoint_seconds: float = 10.0
+    """save no more often than this, and at the end"""
+    json: bool = False
+    """print the result as one JSON object, the last line of stdout"""
+
+    def check(self) -> None:
+        if self.run_dir is not None and self.resume is not None:
+            raise InputError(f"--run-dir {self.run_dir} and --resume {self.resume} exclude each other: give one")
+        if not self.checkpoint_seconds >= 0:
+            raise InputError(f"--checkpoint-seconds {self.checkpoint_seconds}: give 0 or more")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a layered network by equilibrium propagation."""
+
+    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion"]] = "digits"
+    """the data set; it decides some of the defaults below"""
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    cost: CostOptions = field(default_factory=CostOptions)
+    settling: SettlingOptions = field(default_factory=SettlingOptions)
+    learning: LearningOptions = field(default_factory=LearningOptions)
+    output: OutputOptions = field(default_factory=OutputOptions)
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Train":
+        """The command that carries out the experiment."""
+        parts = (experiment.network, experiment.cost, experiment.settling, experiment.learning)
+        return cls(experiment.dataset, *parts)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def experiment(self) -> Experiment:
+        return Experiment(self.dataset, self.network, self.cost, self.settling, self.learning)
+
+    def run(self) -> None:
+        experiment, output = self.experiment, self.output
+        output.check()
+        if output.resume is not None:
+            check_agreement(saved(output.resume), experiment)
+        examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
+        run = self._open_run("-".join(map(str, experiment.sizes(*examples.widths))))
+        size = self.learning.batch_size
+        batches = -(-len(examples.train[: self.learning.train]) // size)
+        with TrainingBar(self.learning.epochs, batches, size) as bar:
+            result, history = perform(
+                experiment, examples, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update
+            )
+        picture = io.BytesIO()
+        plots.learning_curve(history, f"{result['dataset']}, {result['net']}").savefig(picture, dpi=150)
+        write_atomic(run.folder / "learning_curve.png", picture.getvalue())
+        if output.json:
+            print_json(result)
+        else:
+            out.print(result_table(result))
+            out.print(f"in {run.folder}", highlight=False, soft_wrap=True)
+
+    def _open_run(self, net: str) -> Run:
+        config = self.experiment.to_dict()
+        if self.output.resume is not None:
+            run = Run.open(self.output.resume)
+            run.write_config(config)  # the number of epochs may have been raised
+            return run
+        name = f"{self.dataset}-{net}-{datetime.now():%Y%m%d-%H%M%S}"
+        return Run.create(self.output.run_dir or Path("runs") / name, config)
+
+
+def saved(folder: Path) -> Experiment:
+    """The experiment of the run in a folder."""
+    return Experiment.from_dict(Run.open(folder).config)
+
+
+def check_agreement(before: Experiment, now: Experiment) -> None:
+    """A run goes on with the settings it began with, but for the number of epochs."""
+    old, new = before.flat(), now.flat()
+    for name in old:
+        if old[name] != new[name] and name != "epochs":
+            raise InputError(
+                f"{name} is {new[name]}, but the run was begun with {old[name]}: "
+                "leave the option out to go on with the run, or start a new one"
+            )

@@ -1,0 +1,35 @@
+"""Compilation that is reused: numbers are data, only what shapes the program is part of the program."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """`jax.jit` that traces every array and Python number of any argument and keeps the rest as static.
+
+    So a new β, ε or learning rate does not compile again, while energies, which are functions, need no
+    special marking. Static parts must be hashable.
+    """
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def run(static: tuple[Any, ...], dynamic: list[Any]) -> Any:
+        rest, treedef = static
+        leaves = [s if d is None else d for s, d in zip(rest, dynamic, strict=True)]
+        args, kwargs = jax.tree.unflatten(treedef, leaves)
+        return function(*args, **kwargs)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = jax.tree.flatten((args, kwargs))
+        dynamic = [leaf if eqx.is_array_like(leaf) else None for leaf in leaves]
+        rest = tuple(None if eqx.is_array_like(leaf) else leaf for leaf in leaves)
+        return run((rest, treedef), dynamic)
+
+    wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
+    return wrapper  # pyright: ignore[reportReturnType]

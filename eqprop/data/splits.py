@@ -1,0 +1,68 @@
+"""The shape that data have everywhere in eqprop: rows of inputs in [0, 1] beside one-hot rows of targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqprop.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Examples: `x` is float32 (n, features) in [0, 1], `y` is float32 one-hot (n, classes)."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    @classmethod
+    def from_labels(cls, x: np.ndarray, labels: np.ndarray, classes: int) -> Split:
+        """Pair the inputs with the one-hot form of their integer labels."""
+        return cls(x, np.eye(classes, dtype=np.float32)[labels])
+
+    @property
+    def v(self) -> tuple[np.ndarray, np.ndarray]:
+        """(x, y): the examples in the form that total energies and trainers take."""
+        return self.x, self.y
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of each example as an integer."""
+        return self.y.argmax(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Split:
+        """The examples of a slice (without copying) or of an index array."""
+        return Split(self.x[rows], self.y[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set cut in three; `shape` is that of one input before it was flattened."""
+
+    name: str
+    train: Split
+    valid: Split
+    test: Split
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The numbers of inputs and of classes."""
+        return self.train.x.shape[1], self.train.y.shape[1]
+
+
+def check_valid(valid: int | None, default: int, available: int) -> int:
+    """How many of the `available` training examples to hold out for validation."""
+    if valid is None:
+        return default
+    if isinstance(valid, bool) or not isinstance(valid, int | np.integer) or not 0 <= valid < available:
+        raise InputError(
+            f"valid must be a whole number of examples from 0 to {available - 1} "
+            f"(there are {available} to train on and one has to remain), not {valid!r}"
+        )
+    return int(valid)

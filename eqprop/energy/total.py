@@ -1,0 +1,66 @@
+"""F, the total energy: the one object that all of Equilibrium Propagation is formulated in (section 3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import jax
+from jax import Array
+
+from eqprop.errors import InputError
+
+UNBOUNDED = (-inf, inf)
+
+TotalEnergy = Callable[[Any, Any, Any, Any], Array]
+"""F(θ, v, β, s) → scalar, for one example: any function that JAX can differentiate.
+
+A relaxation also looks for these attributes, all optional: `box`, the (low, high) that states are clipped to;
+and, for block descent, `blocks` and `curvature`, as in `eqprop.energy.hopfield.Hopfield`.
+"""
+
+
+@dataclass(frozen=True)
+class Total:
+    """F(θ, v, β, s) = E(θ, x, s) + β C(θ, y, s) with v = (x, y).
+
+    Any callables of that form will do. The box, the blocks and the curvature come from the energy and the
+    cost where they have them.
+    """
+
+    energy: Any
+    cost: Any
+
+    def __post_init__(self) -> None:
+        for role, signature in (("energy", "E(theta, x, s)"), ("cost", "C(theta, y, s)")):
+            if not callable(part := getattr(self, role)):
+                raise InputError(f"{role}={part!r} cannot be called: give a function {signature}")
+
+    def __call__(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any) -> Array:
+        x, y = v
+        return self.energy(theta, x, s) + beta * self.cost(theta, y, s)
+
+    @property
+    def box(self) -> tuple[float, float]:
+        return getattr(self.energy, "box", UNBOUNDED)
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.energy.blocks
+
+    def curvature(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any, block: Any) -> dict[str, Any]:
+        """A bound on ∂²F/∂s² for each layer of `block` while the other blocks stay put."""
+        x, _ = v
+        added = self.cost.curvature(beta)
+        bounds = self.energy.curvature(theta, x, s, block)
+        return {layer: bound + added.get(layer, 0.0) for layer, bound in bounds.items()}
+
+
+def energy_of(F: TotalEnergy) -> Callable[[Any, Any, Any], Array]:
+    """E(θ, v, s) := F(θ, v, 0, s) (section 3.4, "Another View of the Framework")."""
+    return lambda theta, v, s: F(theta, v, 0.0, s)
+
+
+def cost_of(F: TotalEnergy) -> Callable[[Any, Any, Any], Array]:
+    """C(θ, v, s) := ∂F/∂β(θ, v, 0, s), by automatic differentiation (section 3.4)."""
+    return lambda theta, v, s: jax.grad(F, argnums=2)(theta, v, 0.0, s)

@@ -1,0 +1,13 @@
+"""The errors that are the caller's to mend: their message names the argument, the value and the way out."""
+
+
+class InputError(ValueError):
+    """Something that was handed over cannot be used; the message says what to change.
+
+    The command line prints the message alone, without a traceback. Everything else that goes wrong is
+    a defect of eqprop and keeps its traceback.
+    """
+
+
+class DivergedError(ArithmeticError):
+    """Training produced values that are no longer finite; the last good checkpoint was kept."""

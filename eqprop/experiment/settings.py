@@ -1,0 +1,181 @@
+"""An experiment as data: every setting that decides what a training run computes, and nothing else."""
+
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Literal
+
+import optax
+
+from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.energy import ACTIVATIONS, Hopfield, Total
+from eqprop.errors import InputError
+from eqprop.experiment.parsing import from_dict
+from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
+from eqprop.relax import Block, Gradient, Relaxation
+from eqprop.rule import EquilibriumPropagation
+from eqprop.train import Trainer
+
+NUDGES: dict[str, type[Nudge]] = {"one-sided": OneSided, "random-sign": RandomSign, "symmetric": Symmetric}
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """what the network is"""
+
+    hidden: tuple[int, ...] = (500,)
+    """units of each hidden layer; none for a network without"""
+    activation: Literal["hard_sigmoid", "sigmoid", "tanh"] = "hard_sigmoid"
+    """ρ; the paper's is the hard sigmoid"""
+    gain: float = 0.5
+    """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """what is wanted"""
+
+    cost: Literal["squared", "cross-entropy"] = "squared"
+    """squared error (the paper's) or softmax cross-entropy"""
+    scale: float = 1.0
+    """cross-entropy: outputs are multiplied by it before the softmax"""
+    l1: float = 0.0
+    """penalty on the absolute value of all weights and biases"""
+    l2: float = 0.0
+    """penalty on half the square of all weights and biases"""
+
+
+@dataclass(frozen=True)
+class SettlingOptions:
+    """how the network is nudged, and how it settles"""
+
+    nudge: Literal["one-sided", "random-sign", "symmetric"] = "symmetric"
+    """which values of β are compared"""
+    beta: float = 0.5
+    """strength of the nudge, β"""
+    relaxation: Literal["block", "gradient"] = "block"
+    """block descent, or the paper's clipped gradient step"""
+    omega: float = 1.2
+    """over-relaxation of block descent, ω"""
+    epsilon: float = 0.5
+    """step size of the gradient step, ε"""
+    free_steps: int | None = None
+    """steps of the free phase; None: 4 N − 2 with N hidden and output layers"""
+    nudged_steps: int | None = None
+    """steps of each nudged phase; None: 2 N"""
+    tol: float | None = None
+    """let an example rest once its residual is at most this; None: always take all steps"""
+    persistent: bool = False
+    """start each free phase where that of the same example ended in the epoch before"""
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """how the weights change"""
+
+    epochs: int = 10
+    """passes over the training examples"""
+    batch_size: int = 50
+    """examples in a minibatch"""
+    optimizer: Literal["sgd", "adam"] = "adam"
+    """any optimizer will do in Python"""
+    learning_rate: tuple[float, ...] = (0.001,)
+    """one for all, or one for each layer, hidden and output, in order"""
+    momentum: float = 0.0
+    """of sgd"""
+    decay: float = 0.8
+    """the learning rates are multiplied by it after each epoch"""
+    seed: int = 0
+    """decides the initial weights, the order of the examples and the signs of random nudges"""
+    valid: int | None = None
+    """examples held out for validation; None: as is usual for the data set"""
+    train: int | None = None
+    """train on the first so many examples only; None: all"""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A layered network, trained by equilibrium propagation on a data set."""
+
+    dataset: str
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    cost: CostOptions = field(default_factory=CostOptions)
+    settling: SettlingOptions = field(default_factory=SettlingOptions)
+    learning: LearningOptions = field(default_factory=LearningOptions)
+
+    def __post_init__(self) -> None:
+        for name, low in (("epochs", 1), ("batch_size", 1), ("train", 1), ("valid", 0), ("seed", 0)):
+            value = getattr(self.learning, name)
+            if value is not None and value < low:
+                raise InputError(f"{name}={value}: give a whole number of {low} or more")
+        if not 0 <= self.learning.momentum < 1:
+            raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
+        if not 0 < self.network.gain < float("inf"):
+            raise InputError(f"gain={self.network.gain}: give a positive number")
+        rates, layers = self.learning.learning_rate, len(self.network.hidden) + 1
+        if len(rates) not in (1, layers):
+            raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {layers} layers")
+        self.build(1, 1)  # every part checks its own settings
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Experiment":
+        """The inverse of `to_dict`; says what is wrong with values that are none."""
+        return from_dict(cls, values, "the settings")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def flat(self) -> dict[str, Any]:
+        """The settings by name, whatever group they are in."""
+        groups = (vars(value) if is_dataclass(value) else {name: value} for name, value in vars(self).items())
+        return {name: value for group in groups for name, value in group.items()}
+
+    def sizes(self, inputs: int, outputs: int) -> tuple[int, ...]:
+        """Units of each layer, from input to output."""
+        return (inputs, *self.network.hidden, outputs)
+
+    def build(self, inputs: int, outputs: int) -> tuple[Hopfield, Trainer]:
+        """The network and its trainer, for examples with so many inputs and outputs."""
+        activation = ACTIVATIONS[self.network.activation]
+        net = Hopfield.layered(*self.sizes(inputs, outputs), activation=activation)
+        cost = self._cost()
+        trainer = Trainer(
+            Total(net, cost),
+            self._rule(),
+            self._optimizer(),
+            net.rest,
+            batch_size=self.learning.batch_size,
+            rates=self._rates(net),
+            decay=self.learning.decay,
+            persistent=self.settling.persistent,
+            metrics={"error": cost.misclassified},
+        )
+        return net, trainer
+
+    def _cost(self) -> Cost:
+        chosen = self.cost
+        if chosen.cost == "squared":
+            return SquaredError(l1=chosen.l1, l2=chosen.l2)
+        return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
+
+    def _rule(self) -> EquilibriumPropagation:
+        chosen, layers = self.settling, len(self.network.hidden) + 1
+        free = 4 * layers - 2 if chosen.free_steps is None else chosen.free_steps
+        nudged = 2 * layers if chosen.nudged_steps is None else chosen.nudged_steps
+        return EquilibriumPropagation(
+            NUDGES[chosen.nudge](chosen.beta), self._relaxation(free), self._relaxation(nudged)
+        )
+
+    def _relaxation(self, steps: int) -> Relaxation:
+        chosen = self.settling
+        if chosen.relaxation == "block":
+            return Block(steps=steps, tol=chosen.tol, omega=chosen.omega)
+        return Gradient(steps=steps, tol=chosen.tol, epsilon=chosen.epsilon)
+
+    def _optimizer(self) -> optax.GradientTransformation:
+        # The rates are the trainer's: there they are data, and changing them compiles nothing.
+        return optax.adam(1.0) if self.learning.optimizer == "adam" else optax.sgd(1.0, self.learning.momentum or None)
+
+    def _rates(self, net: Hopfield) -> Any:
+        rates = self.learning.learning_rate
+        if len(rates) == 1:
+            return rates[0]
+        return net.per_layer(dict(zip(net.free, rates, strict=True)))

@@ -1,0 +1,64 @@
+"""Nudges: how hard to pull in the second phase, as data.
+
+A nudge is K values β_k and K weights w_k with Σ w_k = 0 and Σ w_k β_k = 1, so that
+
+    Σ_k w_k ∂F/∂θ(θ, v, β_k, s^{β_k})  =  ∂J/∂θ + O(β^p)                      (Theorem 1)
+
+and every estimator of the gradient is one code path.
+"""
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from eqprop.errors import InputError
+
+
+class Nudge(eqx.Module):
+    """β_k and w_k; with `uses_free`, β_0 = 0 and its state is the free fixed point itself."""
+
+    beta: float = 0.5
+    uses_free: ClassVar[bool]
+
+    def __check_init__(self) -> None:
+        if not 0 < abs(self.beta) < float("inf"):
+            raise InputError(f"beta={self.beta!r}: a nudge needs a finite β other than 0 (try 0.5)")
+
+    @abc.abstractmethod
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        """(β_k), (w_k)."""
+
+
+class OneSided(Nudge):
+    """β = (0, β), w = (−1/β, 1/β): the paper's formula; error O(β)."""
+
+    uses_free: ClassVar[bool] = True
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        return jnp.array([0, self.beta]), jnp.array([-1 / self.beta, 1 / self.beta])
+
+
+class RandomSign(Nudge):
+    """One-sided with the sign of β drawn anew each time, as in the paper's experiments (section 5.2).
+
+    The error is O(β) each time and O(β²) on average.
+    """
+
+    uses_free: ClassVar[bool] = True
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        beta = self.beta * jax.random.rademacher(key, (), dtype=jnp.result_type(float))
+        return jnp.array([0, beta]), jnp.array([-1 / beta, 1 / beta])
+
+
+class Symmetric(Nudge):
+    """β = (β, −β), w = (1/2β, −1/2β): error O(β²)."""
+
+    uses_free: ClassVar[bool] = False
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        return jnp.array([self.beta, -self.beta]), jnp.array([0.5 / self.beta, -0.5 / self.beta])

@@ -1,0 +1,7 @@
+"""Relaxations: s → a minimum of F. One algorithm a file."""
+
+from eqprop.relax.base import Info, Relaxation, Trace
+from eqprop.relax.block import Block
+from eqprop.relax.gradient import Gradient
+
+__all__ = ["Block", "Gradient", "Info", "Relaxation", "Trace"]

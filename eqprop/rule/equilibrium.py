@@ -1,0 +1,54 @@
+"""Equilibrium Propagation: the gradient of what the settled network does, from settling twice."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from eqprop.compile import compiled
+from eqprop.energy.total import TotalEnergy
+from eqprop.nudge import Nudge, Symmetric
+from eqprop.relax import Block, Info, Relaxation
+
+
+class Phases(NamedTuple):
+    """How the free phase and the K nudged phases (first axis) settled."""
+
+    free: Info
+    nudged: Info
+
+
+class EquilibriumPropagation(eqx.Module):
+    """∂J/∂θ ≈ Σ_k w_k ∂F/∂θ(θ, v, β_k, s^{β_k}), averaged over the batch (Theorem 1, section 3.3).
+
+    `free` settles at β = 0 from the state given, `nudged` settles at each β_k from the free fixed point.
+    Written with ∂F/∂θ rather than ∂E/∂θ, it includes the ∂C/∂θ of costs that depend on θ.
+    """
+
+    nudge: Nudge = Symmetric(0.5)
+    free: Relaxation = Block(steps=100, tol=1e-4)
+    nudged: Relaxation = Block(steps=100, tol=1e-4)
+
+    @compiled
+    def __call__(
+        self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array, weight: Array | None = None
+    ) -> tuple[Any, Any, Phases]:
+        """The gradient, shaped like θ; the free fixed points; and how the phases went.
+
+        In v and s the first axis counts examples; `weight` gives each its share in the average.
+        """
+        s_free, free = self.free(F, theta, v, 0.0, s)
+        beta, w = self.nudge(key)
+        pulled = beta[1:] if self.nudge.uses_free else beta
+        states, nudged = jax.vmap(lambda b: self.nudged(F, theta, v, b, s_free))(pulled)
+        if self.nudge.uses_free:
+            states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
+
+        def contrast(theta: Any) -> Array:
+            per_example = jax.vmap(F, in_axes=(None, 0, None, 0))
+            energies = jax.vmap(per_example, in_axes=(None, None, 0, 0))(theta, v, beta, states)
+            return w @ jnp.average(energies, axis=1, weights=weight)
+
+        return jax.grad(contrast)(theta), s_free, Phases(free, nudged)

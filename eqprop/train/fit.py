@@ -1,0 +1,109 @@
+"""Training over epochs: the compiled loop in pieces, with a word after each."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.compile import compiled
+from eqprop.errors import DivergedError, InputError
+from eqprop.train.loop import Trainer, TrainState
+
+PIECE_SECONDS = 0.3  # long enough that dispatch does not show, short enough for a progress bar
+
+
+class Progress(NamedTuple):
+    """Where training is: after a piece of an epoch, or, with a `record`, at the end of one.
+
+    `averages` are the metrics of the running epoch so far; `seconds` the time spent in it.
+    """
+
+    state: TrainState
+    batches: int
+    averages: dict[str, float]
+    seconds: float
+    record: dict[str, float] | None
+
+
+def fit(
+    trainer: Trainer,
+    state: TrainState,
+    train: Any,
+    valid: Any = None,
+    *,
+    epochs: int,
+    seconds: float = 0.0,
+    observe: Callable[[Progress], None] = lambda _: None,
+) -> tuple[TrainState, list[dict[str, float]]]:
+    """Train until `epochs` epochs are done in all, and return the last state and a record per epoch.
+
+    A record has the averages over the epoch's training examples, each measured at its free fixed point before
+    its minibatch was learned, and those over `valid` at the epoch's end. `seconds` is what was already spent
+    on an epoch that `state` is in the middle of. `observe` hears of every piece and may keep the state.
+    """
+    check(trainer, state, train, valid)
+    examples = len(jax.tree.leaves(train)[0])
+    batches = trainer.batches(examples)
+    train = jax.tree.map(jnp.asarray, train)
+    history, piece = [], 1
+    while int(state.epoch) < epochs:
+        began = time.perf_counter()
+        step = min(piece, batches - int(state.batch))
+        state = jax.block_until_ready(trainer.advance(state, train, step))
+        spent = time.perf_counter() - began
+        seconds += spent
+        piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
+        averages = _averages(state, min(int(state.batch) * trainer.batch_size, examples))
+        if not _finite((state.theta, averages)):
+            raise DivergedError(
+                f"values are no longer finite in epoch {int(state.epoch) + 1}, minibatch {int(state.batch)}: "
+                "lower the learning rate or β"
+            )
+        record = None
+        if int(state.batch) == batches:
+            record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
+            if valid is not None and len(jax.tree.leaves(valid)[0]):
+                record |= {f"valid_{k}": a for k, a in trainer.measure(state.theta, valid).items()}
+            record["seconds"] = seconds
+            history.append(record)
+            state = state._replace(
+                epoch=state.epoch + 1, batch=jnp.array(0), sums={k: jnp.zeros(()) for k in state.sums}
+            )
+        observe(Progress(state, batches, averages, seconds, record))
+        if record:
+            seconds = 0.0
+    return state, history
+
+
+def check(trainer: Trainer, state: TrainState, *sets: Any) -> None:
+    """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
+    for v in (v for v in sets if v is not None):
+        leaves = jax.tree.leaves(v)
+        if len({len(leaf) for leaf in leaves}) > 1:
+            raise InputError(f"the parts of the data differ in length: {', '.join(str(len(a)) for a in leaves)}")
+        for leaf in map(np.asarray, leaves):
+            if not np.isfinite(leaf).all():
+                row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+                raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
+        if not len(leaves[0]):
+            continue
+        example = jax.tree.map(lambda a: a[0], v)
+        start = jax.tree.map(lambda a: a[0], trainer.rest(1))
+        try:
+            jax.eval_shape(trainer.F, state.theta, example, 0.0, start)
+        except TypeError as error:
+            shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
+            raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+
+
+def _averages(state: TrainState, examples: int) -> dict[str, float]:
+    return {name: float(total) / examples for name, total in state.sums.items()}
+
+
+@compiled
+def _finite(tree: Any) -> Any:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))

@@ -1,0 +1,147 @@
+"""The training loop: minibatches gathered, settled, contrasted and applied inside one compiled loop."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from eqprop.compile import compiled
+from eqprop.energy.total import TotalEnergy, cost_of
+from eqprop.errors import InputError
+
+Metric = Callable[[Any, Any], Array]
+"""(v, s) → a number for one example, s being its free fixed point."""
+
+
+class TrainState(NamedTuple):
+    """All that training consists of: from equal states follow equal weights, bit for bit.
+
+    `particles` are the last free fixed points of every training example, if they persist; `epoch` and `batch`
+    count what is done; `sums` adds up the metrics of the running epoch.
+    """
+
+    theta: Any
+    optimizer: Any
+    particles: Any
+    key: Array
+    epoch: Array
+    batch: Array
+    sums: dict[str, Array]
+
+
+class Trainer(eqx.Module):
+    """Θ ← θ − rate · optimizer(∂J/∂θ), one minibatch after the other.
+
+    F: the total energy.
+    rule: how the gradient is had, e.g. `EquilibriumPropagation()`.
+    optimizer: any Optax optimizer.
+    rest: the state from which n examples start to settle, e.g. `net.rest`.
+    rates: multiply the optimizer's updates; one number, or a tree like θ or the top of one.
+    decay: the rates are multiplied by it after each epoch.
+    persistent: start each free phase where that of the same example last ended (section 5.2).
+    metrics: measured at the free fixed points, beside the cost.
+    """
+
+    F: TotalEnergy
+    rule: Any
+    optimizer: optax.GradientTransformation
+    rest: Callable[[int], Any]
+    batch_size: int = eqx.field(default=20, static=True)
+    rates: Any = 1.0
+    decay: float = 1.0
+    persistent: bool = eqx.field(default=False, static=True)
+    metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise InputError(f"batch_size={self.batch_size!r}: give a positive whole number of examples")
+        if not 0 < self.decay < float("inf"):
+            raise InputError(f"decay={self.decay!r}: give a positive factor, 1 for constant rates")
+        if not all(0 <= rate < float("inf") for rate in jax.tree.leaves(self.rates)):
+            raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
+
+    def init(self, theta: Any, examples: int, key: Array) -> TrainState:
+        """The state before the first minibatch of a training set of `examples`."""
+        if examples < 1:
+            raise InputError("the training set is empty: give at least one example")
+        return TrainState(
+            theta=theta,
+            optimizer=self.optimizer.init(theta),
+            particles=self.rest(examples) if self.persistent else None,
+            key=key,
+            epoch=jnp.array(0),
+            batch=jnp.array(0),
+            sums={name: jnp.zeros(()) for name in ("cost", *self.metrics)},
+        )
+
+    def batches(self, examples: int) -> int:
+        """Minibatches in an epoch; the last may be smaller."""
+        return -(-examples // self.batch_size)
+
+    def advance(self, state: TrainState, v: Any, batches: int) -> TrainState:
+        """Train on the next `batches` minibatches, which must lie within the running epoch."""
+        return _advance(self, state, v, state.batch + batches)
+
+    def measure(self, theta: Any, v: Any, block: int = 1000) -> dict[str, float]:
+        """The cost and the metrics at the free fixed points, averaged over all examples."""
+        examples = len(jax.tree.leaves(v)[0])
+        totals = dict.fromkeys(("cost", *self.metrics), 0.0)
+        for start in range(0, examples, block):
+            part = jax.tree.map(lambda a, i=start: a[i : i + block], v)
+            filled = jax.tree.map(lambda a: np.pad(a, [(0, block - len(a))] + [(0, 0)] * (a.ndim - 1)), part)
+            sums = _measure(self, theta, filled, min(block, examples - start))
+            totals = {name: totals[name] + float(sums[name]) for name in totals}
+        return {name: total / max(examples, 1) for name, total in totals.items()}
+
+
+@compiled
+def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainState:
+    examples = len(jax.tree.leaves(v)[0])
+    size, batches = trainer.batch_size, trainer.batches(examples)
+    epoch_key = jax.random.fold_in(state.key, state.epoch)
+    order = jax.random.permutation(epoch_key, examples)
+    # The last minibatch is filled up with an example that does not exist: it reads some other, weighs nothing
+    # and is not written back, so that all minibatches have one shape.
+    order = jnp.pad(order, (0, size * batches - examples), constant_values=examples).reshape(batches, size)
+    rates = jax.tree.broadcast(trainer.rates, state.theta)
+    rates = jax.tree.map(lambda rate: rate * trainer.decay**state.epoch, rates)
+
+    def minibatch(i: Array, state: TrainState) -> TrainState:
+        index = order[i]
+        real = index < examples
+        take = lambda a: a.at[index].get(mode="clip")  # noqa: E731
+        start = trainer.rest(size) if state.particles is None else jax.tree.map(take, state.particles)
+        v_i = jax.tree.map(take, v)
+        gradient, s, _ = trainer.rule(
+            trainer.F, state.theta, v_i, start, jax.random.fold_in(epoch_key, i), real.astype(jnp.float32)
+        )
+        updates, optimizer = trainer.optimizer.update(gradient, state.optimizer, state.theta)
+        return state._replace(
+            theta=optax.apply_updates(state.theta, jax.tree.map(jnp.multiply, updates, rates)),
+            optimizer=optimizer,
+            particles=jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), state.particles, s)
+            if trainer.persistent
+            else None,
+            sums=jax.tree.map(jnp.add, state.sums, _sums(trainer, state.theta, v_i, s, real)),
+        )
+
+    state = jax.lax.fori_loop(state.batch, stop, minibatch, state)
+    return state._replace(batch=jnp.asarray(stop))
+
+
+@compiled
+def _measure(trainer: Trainer, theta: Any, v: Any, count: Any) -> dict[str, Array]:
+    block = len(jax.tree.leaves(v)[0])
+    s, _ = trainer.rule.free(trainer.F, theta, v, 0.0, trainer.rest(block))
+    return _sums(trainer, theta, v, s, jnp.arange(block) < count)
+
+
+def _sums(trainer: Trainer, theta: Any, v: Any, s: Any, real: Array) -> dict[str, Array]:
+    values = {"cost": jax.vmap(cost_of(trainer.F), in_axes=(None, 0, 0))(theta, v, s)}
+    values |= {name: jax.vmap(metric)(v, s) for name, metric in trainer.metrics.items()}
+    return {name: jnp.sum(jnp.where(real, value, 0)) for name, value in values.items()}

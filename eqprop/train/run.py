@@ -1,0 +1,90 @@
+"""The folder of a training run: its settings, its history, its weights, and what it needs to go on.
+
+config.json              the settings
+history.jsonl            a line per epoch
+checkpoint.safetensors   the whole TrainState, with the history in its notes
+weights.safetensors      θ alone, as of the checkpoint
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from eqprop.errors import InputError
+from eqprop.files import write_atomic
+from eqprop.train import checkpoint
+from eqprop.train.loop import TrainState
+
+Record = dict[str, float]
+
+
+class Run:
+    """Every file is replaced as a whole, so that a run killed at any moment goes on where it last saved."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path, config: dict[str, Any]) -> "Run":
+        """A new run in a folder that is new or empty."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            occupied = any(folder.iterdir())
+        except OSError as error:
+            raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        if occupied:
+            raise InputError(f"the folder {folder} is not empty: choose another, or go on with --resume {folder}")
+        run = cls(folder)
+        run.write_config(config)
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """The run of an earlier `create`."""
+        if not (folder / "config.json").is_file():
+            raise InputError(f"{folder} is not the folder of a run: it has no config.json")
+        for leftover in folder.glob(".*.part"):
+            leftover.unlink()
+        return cls(folder)
+
+    @property
+    def config(self) -> Any:
+        path = self.folder / "config.json"
+        try:
+            return json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
+
+    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
+        """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
+        notes = {"history": history, "seconds": seconds}
+        checkpoint.save(self.folder / "checkpoint.safetensors", state, notes)
+        checkpoint.save(self.folder / "weights.safetensors", state.theta, {"epochs": len(history)})
+
+    def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
+        """What was last saved; `like` itself if nothing was."""
+        path = self.folder / "checkpoint.safetensors"
+        if not path.exists():
+            return like, [], 0.0
+        state, notes = checkpoint.load(path, like)
+        return state, notes["history"], notes["seconds"]
+
+    def load_weights(self, like: Any) -> tuple[Any, int]:
+        """θ as last saved, and the number of epochs it was trained for."""
+        path = self.folder / "weights.safetensors"
+        if not path.exists():
+            raise InputError(f"{self.folder} has no weights yet: train it first, with --resume {self.folder}")
+        theta, notes = checkpoint.load(path, like)
+        return theta, notes["epochs"]
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        self._write("config.json", json.dumps(config, indent=2) + "\n")
+
+    def write_history(self, history: list[Record]) -> None:
+        self._write("history.jsonl", "".join(json.dumps(record) + "\n" for record in history))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        self._write("result.json", json.dumps(result, indent=2) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
+        write_atomic(self.folder / name, text.encode())
