@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 from jax import Array
@@ -12,12 +12,16 @@ from eqprop.errors import InputError
 
 UNBOUNDED = (-inf, inf)
 
-TotalEnergy = Callable[[Any, Any, Any, Any], Array]
-"""F(θ, v, β, s) → scalar, for one example: any function that JAX can differentiate.
 
-A relaxation also looks for these attributes, all optional: `box`, the (low, high) that states are clipped to;
-and, for block descent, `blocks` and `curvature`, as in `eqprop.energy.hopfield.Hopfield`.
-"""
+class TotalEnergy(Protocol):
+    """F(θ, v, β, s) → scalar, for one example: any function that JAX can differentiate.
+
+    θ, v and s may be arrays or dicts, tuples, … of arrays. These attributes are looked for and used if they are
+    there: `box`, the (low, high) that states are clipped to; `blocks` and `curvature`, for block descent;
+    `rest`, the state to start from. `Hopfield` has them all.
+    """
+
+    def __call__(self, theta: Any, v: Any, beta: Any, s: Any, /) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Total:
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
         return self.energy.blocks
+
+    @property
+    def rest(self) -> Callable[[int], Any]:
+        return self.energy.rest
 
     def curvature(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any, block: Any) -> dict[str, Any]:
         """A bound on ∂²F/∂s² for each layer of `block` while the other blocks stay put."""

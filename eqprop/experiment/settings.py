@@ -141,7 +141,6 @@ class Experiment:
             Total(net, cost),
             self._rule(),
             self._optimizer(),
-            net.rest,
             batch_size=self.learning.batch_size,
             rates=self._rates(net),
             decay=self.learning.decay,

@@ -26,25 +26,24 @@ class Block(Relaxation):
         if not 0 < self.omega < 2:
             raise InputError(f"omega={self.omega!r}: over-relaxation needs 0 < ω < 2 (try 1.2)")
 
-    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
+    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
+        _check(F)
         met = []
-        for block in _blocks(F):
+        for block in F.blocks:
             part = {layer: s[layer] for layer in block}
             slope = jax.grad(lambda part, s=s: F(theta, v, beta, s | part))(part)
             force = {layer: -g for layer, g in slope.items()}
             met.append(residual(F, part, force))
-            bound = F.curvature(theta, v, beta, s, block)  # pyright: ignore[reportFunctionMemberAccess]
+            bound = F.curvature(theta, v, beta, s, block)
             # A strong negative nudge can make a block concave; any positive bound is then still a bound.
             step = {k: self.omega / jnp.maximum(bound[k], 0.1) for k in block}
             s = s | project(F, {k: part[k] + step[k] * force[k] for k in block})
         return s, jnp.max(jnp.stack(met))
 
 
-def _blocks(F: TotalEnergy) -> tuple[tuple[str, ...], ...]:
-    blocks = getattr(F, "blocks", None)
-    if blocks is None or not hasattr(F, "curvature"):
+def _check(F: TotalEnergy) -> None:
+    if not hasattr(F, "blocks") or not hasattr(F, "curvature"):
         raise InputError(
             f"Block descent needs to know the blocks of F and their curvature, and {F!r} does not say: "
             "give it `blocks` and `curvature`, or use eqprop.relax.Gradient, which works for every F"
         )
-    return blocks

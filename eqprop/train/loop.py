@@ -40,22 +40,22 @@ class Trainer(eqx.Module):
     F: the total energy.
     rule: how the gradient is had, e.g. `EquilibriumPropagation()`.
     optimizer: any Optax optimizer.
-    rest: the state from which n examples start to settle, e.g. `net.rest`.
     rates: multiply the optimizer's updates; one number, or a tree like θ or the top of one.
     decay: the rates are multiplied by it after each epoch.
     persistent: start each free phase where that of the same example last ended (section 5.2).
     metrics: measured at the free fixed points, beside the cost.
+    start: n → the state from which n examples begin to settle; None: F's own `rest`.
     """
 
     F: TotalEnergy
     rule: Any
     optimizer: optax.GradientTransformation
-    rest: Callable[[int], Any]
     batch_size: int = eqx.field(default=20, static=True)
     rates: Any = 1.0
     decay: float = 1.0
     persistent: bool = eqx.field(default=False, static=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
+    start: Callable[[int], Any] | None = None
 
     def __check_init__(self) -> None:
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
@@ -64,6 +64,13 @@ class Trainer(eqx.Module):
             raise InputError(f"decay={self.decay!r}: give a positive factor, 1 for constant rates")
         if not all(0 <= rate < float("inf") for rate in jax.tree.leaves(self.rates)):
             raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
+
+    def rest(self, examples: int) -> Any:
+        """The state from which so many examples begin to settle."""
+        begin = self.start or getattr(self.F, "rest", None)
+        if begin is None:
+            raise InputError(f"F={self.F!r} does not say what state to start from: give Trainer(start=…)")
+        return begin(examples)
 
     def init(self, theta: Any, examples: int, key: Array) -> TrainState:
         """The state before the first minibatch of a training set of `examples`."""

@@ -1,0 +1,62 @@
+"""Costs against formulas of others; nudges against the two sums that define them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eqprop as ep
+
+THETA = {"W": {"a": jnp.array([[1.0, -2.0]])}, "b": {"c": jnp.array([3.0])}}
+Y = jnp.array([0.0, 1.0, 0.0])
+S = {"hidden": jnp.ones(4), "output": jnp.array([0.2, 0.7, 0.1])}
+
+
+def test_squared_error_is_half_the_squared_distance() -> None:
+    assert ep.SquaredError()(THETA, Y, S) == pytest.approx((0.2**2 + 0.3**2 + 0.1**2) / 2)
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_cross_entropy_is_that_of_optax(scale: float) -> None:
+    expected = optax.losses.softmax_cross_entropy(scale * S["output"], Y)
+    assert ep.CrossEntropy(scale=scale)(THETA, Y, S) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("cost", [ep.SquaredError, ep.CrossEntropy])
+def test_penalties_are_on_all_of_theta(cost: type[ep.Cost]) -> None:
+    bare = cost()(THETA, Y, S)
+    assert cost(l1=0.1)(THETA, Y, S) - bare == pytest.approx(0.1 * 6, rel=1e-5)
+    assert cost(l2=0.1)(THETA, Y, S) - bare == pytest.approx(0.1 * 14 / 2, rel=1e-5)
+    slope = jax.grad(cost(l2=0.1))(THETA, Y, S)
+    np.testing.assert_allclose(slope["W"]["a"], 0.1 * THETA["W"]["a"], rtol=1e-6)
+
+
+def test_another_layer_can_be_the_output() -> None:
+    assert ep.SquaredError("hidden")(THETA, jnp.zeros(4), S) == pytest.approx(2.0)
+
+
+def test_an_example_is_misclassified_if_its_largest_output_is_elsewhere() -> None:
+    cost = ep.SquaredError()
+    assert cost.misclassified((None, Y), S) == 0
+    assert cost.misclassified((None, jnp.array([1.0, 0.0, 0.0])), S) == 1
+
+
+@pytest.mark.parametrize("kind", [ep.OneSided, ep.RandomSign, ep.Symmetric])
+@given(beta=st.floats(1e-3, 10) | st.floats(-10, -1e-3), seed=st.integers(0, 1000))
+def test_the_weights_of_a_nudge_sum_to_zero_and_pick_the_derivative(
+    kind: type[ep.Nudge], beta: float, seed: int
+) -> None:
+    betas, weights = kind(beta)(jax.random.key(seed))
+    assert jnp.sum(weights) == pytest.approx(0, abs=1e-6 / abs(beta))
+    assert jnp.sum(weights * betas) == pytest.approx(1, rel=1e-5)
+    assert kind.uses_free == (betas[0] == 0).item()
+
+
+def test_the_random_sign_is_either_with_equal_chance() -> None:
+    keys = jax.random.split(jax.random.key(0), 1000)
+    signs = jnp.sign(jax.vmap(lambda key: ep.RandomSign(0.5)(key)[0][1])(keys))
+    assert abs(signs.mean()) < 0.1  # three standard deviations
+    assert set(np.unique(signs)) == {-1.0, 1.0}

@@ -1,0 +1,479 @@
+"""Bad input is refused in words that name it and say what would do, before anything is written."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import safetensors.numpy
+
+import eqprop as ep
+from eqprop.cli.main import main
+from eqprop.data.registry import IDX_SETS
+from eqprop.experiment import Experiment
+
+TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2"]
+CHECKPOINT, WEIGHTS, CONFIG = "checkpoint.safetensors", "weights.safetensors", "config.json"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
+    """The exit status of the command line; what it raises besides is a traceback to its user."""
+    monkeypatch.setattr(sys, "argv", ["eqprop", *args])
+    try:
+        main()
+    except SystemExit as exit:
+        assert isinstance(exit.code, int)
+        return exit.code
+    return 0
+
+
+def unboxed(text: str) -> str:
+    """Messages without the frames and line breaks they are shown with."""
+    return re.sub(r"[\s│╭╮╰╯─]+", " ", text)
+
+
+def files(folder: Path) -> dict[str, bytes | None]:
+    """Everything below a folder; folders have no content."""
+    found = sorted(folder.rglob("*"))
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in found}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two epochs, to be copied and spoilt."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        assert run(patch, *TRAIN, "--run-dir", str(folder)) == 0
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the finished run in `run`, a file in `file`, and no data in the cache."""
+    shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQPROP_DATA", str(tmp_path / "cache"))
+    return tmp_path
+
+
+# ---- the settings of a new run ----
+
+OPTIONS = [
+    ("--beta 0", "beta=0.0", "other than 0"),
+    ("--beta nan", "beta=nan", "finite"),
+    ("--beta inf", "beta=inf", "finite"),
+    ("--beta strong", "--beta", "strong"),
+    ("--hidden -3", "'hidden'", "-3"),
+    ("--hidden 0", "'hidden'", "size 0"),
+    ("--hidden 4 0", "'hidden2'", "size 0"),
+    ("--hidden 4.5", "--hidden", "4.5"),
+    ("--omega 0", "omega=0.0", "0 < ω < 2"),
+    ("--omega 2", "omega=2.0", "0 < ω < 2"),
+    ("--relaxation gradient --epsilon 0", "epsilon=0.0", "positive"),
+    ("--relaxation gradient --epsilon -0.5", "epsilon=-0.5", "positive"),
+    ("--free-steps 0", "free_steps=0", "1 or more"),
+    ("--nudged-steps 0", "nudged_steps=0", "1 or more"),
+    ("--tol -1", "tol=-1.0", "0 or more"),
+    ("--tol nan", "tol=nan", "0 or more"),
+    ("--batch-size 0", "batch_size=0", "1 or more"),
+    ("--epochs 0", "epochs=0", "1 or more"),
+    ("--epochs 1.5", "--epochs", "1.5"),
+    ("--learning-rate 1 2 3", "learning_rate=(1.0, 2.0, 3.0)", "each of the 2 layers"),
+    ("--learning-rate", "learning_rate=()", "one rate"),
+    ("--learning-rate -0.1", "-0.1", "learning rates are 0 or more"),
+    ("--learning-rate 0.1 nan", "nan", "learning rates are 0 or more"),
+    ("--decay 0", "decay=0.0", "positive"),
+    ("--decay nan", "decay=nan", "positive"),
+    ("--optimizer sgd --momentum 1", "momentum=1.0", "below 1"),
+    ("--optimizer sgd --momentum -0.1", "momentum=-0.1", "from 0"),
+    ("--optimizer lbfgs", "optimizer", "lbfgs"),
+    ("--gain 0", "gain=0.0", "positive"),
+    ("--gain inf", "gain=inf", "positive"),
+    ("--l1 -1", "l1=-1.0", "0 or more"),
+    ("--l2 -1", "l2=-1.0", "0 or more"),
+    ("--cost cross-entropy --scale 0", "scale=0.0", "positive"),
+    ("--seed -1", "seed=-1", "0 or more"),
+    # JAX would take the rest modulo 2³² for the first and fail on the second.
+    (f"--seed {2**32}", f"seed={2**32}", str(2**32 - 1)),
+    (f"--seed {2**64}", f"seed={2**64}", str(2**32 - 1)),
+    ("--valid -1", "valid=-1", "0 or more"),
+    ("--valid 1438", "valid", "from 0 to 1437"),
+    ("--train 0", "train=0", "1 or more"),
+    ("--activation relu", "activation", "hard_sigmoid"),
+    ("--nudge hard", "nudge", "random-sign"),
+    ("--checkpoint-seconds -1", "--checkpoint-seconds -1", "0 or more"),
+    ("--hiden 4", "--hiden", "--hidden"),
+    ("--data-dir file", "digits", "leave 'file' (--data-dir, folder=) out"),
+    ("--run-dir run", "folder run is not empty", "--resume run"),
+    ("--run-dir file", "run folder file", "File exists"),
+    ("--run-dir file/below", "run folder file/below", "Not a directory"),
+    ("--run-dir new --resume run", "--run-dir new and --resume run", "give one"),
+    ("--resume nowhere", "nowhere is not the folder of a run", "config.json"),
+    ("--resume .", ". is not the folder of a run", "config.json"),
+]
+
+
+@pytest.mark.parametrize(("options", "names", "says"), OPTIONS, ids=[case[0] for case in OPTIONS])
+def test_train_refuses(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: str,
+    names: str,
+    says: str,
+) -> None:
+    before = files(place)
+    status = run(monkeypatch, *TRAIN, *options.split())
+    shown = capsys.readouterr()
+    assert status == 2
+    assert names in unboxed(shown.err)
+    assert says in unboxed(shown.err)
+    assert shown.out == ""
+    assert files(place) == before
+
+
+# ---- other commands, and runs and data that are spoilt first ----
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    def spoil(place: Path) -> None:
+        content = (place / "run" / name).read_bytes()
+        (place / "run" / name).write_bytes(content[: len(content) // 2])
+
+    return spoil
+
+
+def flip(name: str) -> Callable[[Path], None]:
+    def spoil(place: Path) -> None:
+        content = bytearray((place / "run" / name).read_bytes())
+        content[3 * len(content) // 4] ^= 1
+        (place / "run" / name).write_bytes(content)
+
+    return spoil
+
+
+def put(name: str, content: bytes) -> Callable[[Path], None]:
+    def spoil(place: Path) -> None:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+
+    return spoil
+
+
+def delete(name: str) -> Callable[[Path], None]:
+    return lambda place: (place / "run" / name).unlink()
+
+
+def swap(place: Path) -> None:
+    shutil.copy(place / "run" / WEIGHTS, place / "run" / CHECKPOINT)
+
+
+def config(group: str | None, **changes: Any) -> Callable[[Path], None]:
+    """Change config.json; a value of `...` takes the key away."""
+
+    def spoil(place: Path) -> None:
+        path = place / "run" / CONFIG
+        values = json.loads(path.read_text())
+        table = values[group] if group else values
+        table.update(changes)
+        for key in [key for key, value in table.items() if value is ...]:
+            del table[key]
+        path.write_text(json.dumps(values))
+
+    return spoil
+
+
+def intact(_: Path) -> None:
+    pass
+
+
+NO_NOTES = safetensors.numpy.save({"theta": np.zeros(3, np.float32)})
+RESUME, EVALUATE, MNIST = "train --resume run", "evaluate run", "train mnist --hidden 4 --run-dir new"
+
+SPOILT = {
+    "checkpoint, a bit flipped": (flip(CHECKPOINT), RESUME, f"run/{CHECKPOINT} is damaged", "checksum"),
+    "checkpoint, cut off": (cut(CHECKPOINT), RESUME, f"run/{CHECKPOINT} is damaged or cut off", ""),
+    "checkpoint, empty": (put(f"run/{CHECKPOINT}", b""), RESUME, f"run/{CHECKPOINT} is damaged or cut off", ""),
+    "checkpoint, a folder": (
+        lambda place: ((place / "run" / CHECKPOINT).unlink(), (place / "run" / CHECKPOINT).mkdir()),
+        RESUME,
+        f"run/{CHECKPOINT}",
+        "no file",
+    ),
+    "checkpoint, no safetensors": (put(f"run/{CHECKPOINT}", b"PK" * 99), RESUME, f"run/{CHECKPOINT} is damaged", ""),
+    "checkpoint, not ours": (put(f"run/{CHECKPOINT}", NO_NOTES), RESUME, CHECKPOINT, "not written by eqprop"),
+    "checkpoint, raised epochs": (flip(CHECKPOINT), f"{RESUME} --epochs 9", CHECKPOINT, "checksum"),
+    "checkpoint, only weights": (swap, RESUME, f"run/{CHECKPOINT} is of another network or trainer", ""),
+    "checkpoint, another network": (
+        config("network", hidden=[5]),
+        RESUME,
+        f"run/{CHECKPOINT} is of another network",
+        "float32[4, 10] instead of float32[5, 10]",
+    ),
+    "checkpoint, another optimizer": (config("learning", optimizer="sgd"), RESUME, CHECKPOINT, "'optimizer/"),
+    "checkpoint, particles unsaved": (config("settling", persistent=True), RESUME, CHECKPOINT, "lacks 'particles/"),
+    "weights, a bit flipped": (flip(WEIGHTS), EVALUATE, f"run/{WEIGHTS} is damaged", "checksum"),
+    "weights, cut off": (cut(WEIGHTS), EVALUATE, f"run/{WEIGHTS} is damaged or cut off", ""),
+    "weights, none": (delete(WEIGHTS), EVALUATE, "run has no weights yet", "--resume run"),
+    "weights, another network": (config("network", hidden=[4, 4]), EVALUATE, WEIGHTS, "another network"),
+    "config, none": (delete(CONFIG), RESUME, "run is not the folder of a run", CONFIG),
+    "config, cut off": (cut(CONFIG), RESUME, f"run/{CONFIG} is damaged", "restore it"),
+    "config, cut off, evaluate": (cut(CONFIG), EVALUATE, f"run/{CONFIG} is damaged", "restore it"),
+    "config, no text": (put(f"run/{CONFIG}", b"\xff\xfe\x00"), RESUME, f"run/{CONFIG} is damaged", "restore it"),
+    "config, a list": (put(f"run/{CONFIG}", b"[1]"), RESUME, "settings are [1]", "a table of names and values"),
+    "config, a group no table": (config(None, cost=3), RESUME, "cost are 3", "a table of names and values"),
+    "config, unknown key": (config("settling", betta=1), RESUME, "settling", "unknown 'betta'"),
+    "config, key missing": (config("learning", seed=...), RESUME, "learning", "lack 'seed'"),
+    "config, wrong type": (config("settling", beta="0.5"), RESUME, "beta is '0.5'", "float"),
+    "config, truth for a number": (config("learning", epochs=True), RESUME, "epochs is True", "int"),
+    "config, fraction of a unit": (config("network", hidden=[4.5]), RESUME, "hidden is 4.5", "int"),
+    "config, number for a list": (config("network", hidden=4), RESUME, "hidden is 4", "tuple[int, ...]"),
+    "config, wrong choice": (config("settling", nudge="hard"), RESUME, "nudge is 'hard'", "random-sign"),
+    "config, wrong value": (config("settling", beta=0.0), RESUME, "beta=0.0", "other than 0"),
+    "config, NaN": (config("settling", beta=float("nan")), EVALUATE, "beta=nan", "finite"),
+    "config, unknown data set": (config(None, dataset="emnist"), RESUME, "'emnist'", "fashion"),
+    "config, unknown data set, evaluate": (config(None, dataset="emnist"), EVALUATE, "'emnist'", "fashion"),
+    "resume, another beta": (intact, f"{RESUME} --beta 0.7", "beta is 0.7", "begun with 0.5"),
+    "resume, another data set": (intact, "train mnist --resume run", "dataset is mnist", "begun with digits"),
+    "resume, another seed": (intact, f"{RESUME} --seed 1", "seed is 1", "begun with 0"),
+    "resume, another network": (intact, f"{RESUME} --hidden 5", "hidden is (5,)", "begun with (4,)"),
+    "resume, fewer epochs": (intact, f"{RESUME} --epochs 1", "epochs=1", "already done 2"),
+    "evaluate, no run": (intact, "evaluate nowhere", "nowhere is not the folder of a run", CONFIG),
+    "evaluate, a file": (intact, "evaluate file", "file is not the folder of a run", CONFIG),
+    "evaluate, nothing": (intact, "evaluate", "evaluate", "the folder of the run"),
+    "unknown data set": (intact, "train emnist", "'emnist'", "fashion"),
+    "unknown data set, fetch": (intact, "data fetch emnist", "emnist", "fashion"),
+    "unknown command": (intact, "trian digits", "trian", "train"),
+    "data folder, none": (intact, f"{MNIST} --data-dir nowhere", "no folder nowhere", "mnist"),
+    "data folder, empty": (
+        lambda place: (place / "data").mkdir(),
+        f"{MNIST} --data-dir data",
+        "train-images-idx3-ubyte is not in data",
+        "plain or as .gz",
+    ),
+    "data file, cut off": (
+        # As a browser leaves it whose download was broken off.
+        put("data/train-images-idx3-ubyte.gz", bytes.fromhex("1f8b0800000000000003636060")),
+        f"{MNIST} --data-dir data",
+        "data/train-images-idx3-ubyte.gz is damaged",
+        "plain or as .gz",
+    ),
+    "data file, wrong sum": (
+        put("data/train-images-idx3-ubyte", b"\0\0\x08\x03" + bytes(12)),
+        f"{MNIST} --data-dir data",
+        "data/train-images-idx3-ubyte is damaged or not the original",
+        f"expected {IDX_SETS['mnist'].sums['train-images-idx3-ubyte'][:12]}",
+    ),
+    "data file, wrong sum, fetch": (
+        put("data/train-images-idx3-ubyte", b"\0\0\x08\x03" + bytes(12)),
+        "data fetch mnist --data-dir data",
+        "data/train-images-idx3-ubyte is damaged or not the original",
+        "sha256",
+    ),
+    "data file, damaged in the cache": (
+        put("cache/mnist/train-images-idx3-ubyte", b"\0\0\x08\x03"),
+        MNIST,
+        "cache/mnist/train-images-idx3-ubyte is damaged",
+        "eqprop data fetch mnist",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "command", "names", "says"), SPOILT.values(), ids=SPOILT)
+def test_command_refuses(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[Path], None],
+    command: str,
+    names: str,
+    says: str,
+) -> None:
+    spoil(place)
+    before = files(place)
+    status = run(monkeypatch, *command.split())
+    shown = capsys.readouterr()
+    assert status == 2
+    assert names in unboxed(shown.err)
+    assert says in unboxed(shown.err)
+    assert shown.out == ""
+    assert files(place) == before
+
+
+@pytest.mark.parametrize("case", ["checkpoint, a bit flipped", "config, number for a list"])
+def test_a_real_process_shows_the_reason_and_no_traceback(place: Path, case: str) -> None:
+    spoil, command, names, says = SPOILT[case]
+    spoil(place)
+    before = files(place)
+    done = subprocess.run(
+        [sys.executable, "-m", "eqprop", *command.split()], capture_output=True, text=True, encoding="utf-8"
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    # One line and nothing besides: neither a traceback nor a warning.
+    assert re.fullmatch(r"error: .+\n", done.stderr)
+    assert names in done.stderr
+    assert says in done.stderr
+    assert files(place) == before
+
+
+def test_a_run_folder_that_cannot_be_written_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # Permissions do not stop the superuser, who runs the tests in many a container.
+    monkeypatch.setattr("eqprop.files.tempfile.mkstemp", refuse)
+    assert run(monkeypatch, *TRAIN, "--run-dir", "new") == 2
+    message = unboxed(capsys.readouterr().err)
+    assert "new" in message
+    assert "Permission denied" in message
+
+
+def test_a_full_disk_ends_training_with_a_word_and_spares_what_was_saved(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = files(place)
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert run(monkeypatch, *RESUME.split(), "--epochs", "3") == 2
+    message = unboxed(capsys.readouterr().err)
+    assert "run" in message
+    assert "No space left on device" in message
+    assert files(place) == before
+
+
+# ---- from Python ----
+
+NET = ep.Hopfield.layered(3, 4, 2)
+F = ep.Total(NET, ep.SquaredError())
+SIZES = {"input": 3, "hidden": 4, "output": 2}
+PAIRS = [("input", "hidden"), ("hidden", "output")]
+X, Y = np.full((6, 3), 0.5, np.float32), np.eye(2, dtype=np.float32)[[0, 1] * 3]
+
+
+def theta(net: ep.Hopfield = NET) -> Any:
+    return net.init(jax.random.key(0))
+
+
+def trainer(F: Any = F, **options: Any) -> ep.Trainer:
+    return ep.Trainer(F, ep.EquilibriumPropagation(), optax.sgd(0.1), **options)
+
+
+def fit(
+    x: Any = X, y: Any = Y, valid: Any = None, examples: int = 6, weights: Any = None, F: Any = F, **options: Any
+) -> None:
+    of = trainer(F, **options)
+    state = of.init(theta() if weights is None else weights, examples, jax.random.key(0))
+    ep.fit(of, state, (x, y), valid, epochs=1)
+
+
+def settle(F: Any = F, weights: Any = None, s: Any = None) -> None:
+    ep.Block(steps=1)(F, theta() if weights is None else weights, (X, Y), 0.0, NET.rest(6) if s is None else s)
+
+
+def with_value(array: np.ndarray, value: float) -> np.ndarray:
+    changed = array.copy()
+    changed[4, 1] = value
+    return changed
+
+
+API = {
+    "synapse to an unknown layer": (lambda: ep.Hopfield(SIZES, [*PAIRS, ("hidden", "out")]), "unknown layer 'out'"),
+    "synapse twice": (lambda: ep.Hopfield(SIZES, [*PAIRS, PAIRS[0]]), "('input', 'hidden') is given twice"),
+    "synapse twice, reversed": (
+        lambda: ep.Hopfield(SIZES, [*PAIRS, ("output", "hidden")]),
+        "('output', 'hidden') is given twice",
+    ),
+    "synapse of three": (lambda: ep.Hopfield(SIZES, [("input", "hidden", "output")]), "not a pair"),  # pyright: ignore
+    "synapse within the input": (lambda: ep.Hopfield(SIZES, [*PAIRS, ("input", "input")]), "clamped layer to itself"),
+    "synapse within one unit": (
+        lambda: ep.Hopfield({"input": 2, "output": 1}, [("input", "output"), ("output", "output")]),
+        "('output', 'output') is within a layer of one unit",
+    ),
+    "layer without synapse": (lambda: ep.Hopfield(SIZES, PAIRS[:1]), "no synapse reaches layer 'output'"),
+    "layer name with a dash": (
+        lambda: ep.Hopfield({"input": 3, "out-put": 2}, [("input", "out-put")]),
+        "'out-put' contains '-'",
+    ),
+    "layer of a fraction": (lambda: ep.Hopfield(SIZES | {"hidden": 4.0}, PAIRS), "layer 'hidden' has size 4.0"),
+    "layer of less than nothing": (lambda: ep.Hopfield.layered(3, -4, 2), "layer 'hidden' has size -4"),
+    "layers too few": (lambda: ep.Hopfield.layered(3), "sizes=(3,)"),
+    "clamped no layer": (lambda: ep.Hopfield(SIZES, PAIRS, clamped="x"), "clamped='x' is not a layer"),
+    "layer missing among values": (lambda: NET.per_layer({"hidden": 0.1}), "'output' is unknown or missing"),
+    "energy no function": (lambda: ep.Total(3, ep.SquaredError()), "energy=3 cannot be called"),
+    "cost no function": (lambda: ep.Total(NET, 3), "cost=3 cannot be called"),
+    "cost of an unknown layer": (lambda: fit(F=ep.Total(NET, ep.SquaredError("out"))), "layer='out' of SquaredError"),
+    "cost with a negative penalty": (lambda: ep.SquaredError(l2=-1.0), "l2=-1.0"),
+    "cost scaled by nothing": (lambda: ep.CrossEntropy(scale=0.0), "scale=0.0"),
+    "input too wide": (lambda: fit(x=np.zeros((6, 5))), "shape (5,) does not fit layer 'input' of 3"),
+    "input too wide, validation": (
+        lambda: fit(valid=(np.zeros((2, 5)), Y[:2])),
+        "shape (5,) does not fit layer 'input' of 3",
+    ),
+    "target too wide": (lambda: fit(y=np.zeros((6, 5))), "shape (5,) does not fit layer 'output' of (2,)"),
+    "state without a layer": (lambda: settle(s={"hidden": jnp.zeros((6, 4))}), "mind 'output'"),
+    "state too wide": (lambda: settle(s=NET.rest(6) | {"output": jnp.zeros((6, 3))}), "'output' has the shape (3,)"),
+    "theta of another size": (
+        lambda: fit(weights=theta(ep.Hopfield.layered(3, 5, 2))),
+        "theta['W'] of 'input-hidden' has the shape (3, 5) instead of (3, 4)",
+    ),
+    "theta of another depth": (
+        lambda: settle(weights=theta(ep.Hopfield.layered(3, 4, 4, 2))),
+        "theta['W'] has ['hidden1-hidden2'",
+    ),
+    "theta without biases": (lambda: settle(weights={"W": theta()["W"]}), "theta"),
+    "NaN in the data": (lambda: fit(x=with_value(X, np.nan)), "not finite, first in example 4"),
+    "infinity in the data": (lambda: fit(y=with_value(Y, np.inf)), "not finite, first in example 4"),
+    "NaN in the validation data": (lambda: fit(valid=(with_value(X, np.nan), Y)), "not finite, first in example 4"),
+    "inputs and targets unequal in number": (lambda: fit(y=Y[:3]), "differ in length: 6, 3"),
+    "training set empty": (lambda: trainer().init(theta(), 0, jax.random.key(0)), "training set is empty"),
+    "training set empty in the end": (lambda: fit(x=X[:0], y=Y[:0]), "training set is empty"),
+    "particles of fewer examples": (lambda: fit(examples=4, persistent=True), "4"),
+    "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "relax.Gradient"),
+    "Block on a bare energy": (lambda: settle(F=ep.Total(lambda theta, x, s: 0.0, ep.SquaredError())), "curvature"),
+    "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),
+    "nudge of nothing": (lambda: ep.Symmetric(beta=0.0), "beta=0.0"),
+    "nudge without end": (lambda: ep.OneSided(beta=float("-inf")), "beta=-inf"),
+    "no steps": (lambda: ep.Block(steps=0), "steps=0"),
+    "half a step": (lambda: ep.Gradient(steps=2.5), "steps=2.5"),  # pyright: ignore
+    "tolerance negative": (lambda: ep.Gradient(tol=-1e-3), "tol=-0.001"),
+    "step size negative": (lambda: ep.Gradient(epsilon=-0.5), "epsilon=-0.5"),
+    "over-relaxation too strong": (lambda: ep.Block(omega=2.0), "omega=2.0"),
+    "minibatch of nothing": (lambda: trainer(batch_size=0), "batch_size=0"),
+    "minibatch of a fraction": (lambda: trainer(batch_size=2.0), "batch_size=2.0"),
+    "rate negative": (lambda: trainer(rates=-0.1), "rates=-0.1"),
+    "rate negative in a tree": (lambda: trainer(rates={"W": -0.1, "b": 0.1}), "'W': -0.1"),
+    "decay to nothing": (lambda: trainer(decay=0.0), "decay=0.0"),
+    "no state to start from": (lambda: fit(F=lambda theta, v, beta, s: 0.0), "Trainer(start=…)"),
+    "unknown data set": (lambda: ep.data.load("emnist"), "'emnist'"),
+    "held out more than there is": (lambda: ep.data.load("digits", valid=9999), "9999"),
+    "settings with a key too many": (lambda: Experiment.from_dict({"size": 3}), "the settings"),
+    "settings no table": (lambda: Experiment.from_dict("digits"), "'digits'"),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), API.values(), ids=API)
+def test_python_refuses(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ep.InputError) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+def test_input_errors_are_value_errors_and_divergence_is_none() -> None:
+    assert issubclass(ep.InputError, ValueError)
+    assert not issubclass(ep.DivergedError, ValueError)

@@ -1,0 +1,153 @@
+"""The Hopfield energy against the paper's formulas, written out with loops and NumPy."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eqprop as ep
+from zoo import HOPFIELD
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def full_matrix(net: ep.Hopfield, theta: Any) -> tuple[np.ndarray, dict[str, slice]]:
+    """The symmetric W over all units of the network, and where each layer lies in it."""
+    ends = np.cumsum([size for _, size in net.layers])
+    where = {layer: slice(end - size, end) for (layer, size), end in zip(net.layers, ends, strict=True)}
+    W = np.zeros((ends[-1], ends[-1]))
+    for name, w in theta["W"].items():
+        pre, post = name.split("-")
+        if pre == post:
+            square = np.zeros((len(range(*where[pre].indices(ends[-1]))),) * 2)
+            square[np.triu_indices(len(square), k=1)] = w
+            W[where[pre], where[pre]] = square + square.T
+        else:
+            W[where[pre], where[post]] = w
+            W[where[post], where[pre]] = np.asarray(w).T
+    return W, where
+
+
+def drawn(name: str) -> tuple[Any, Any, Any, Any]:
+    problem = HOPFIELD[name]
+    theta, (x, _), rest = problem.draw(seed=7)
+    key = jax.random.key(8)
+    s = {k: jax.random.uniform(key, u.shape[1:]) for k, u in rest.items()}
+    return problem.F.energy, theta, x[0], s
+
+
+@pytest.mark.parametrize("name", HOPFIELD)
+def test_the_energy_is_the_papers_double_sum(name: str) -> None:
+    """E(u) = ½ Σ u_i² − ½ Σ_{i≠j} W_ij ρ(u_i) ρ(u_j) − Σ b_i ρ(u_i), less the constants of the inputs."""
+    net, theta, x, s = drawn(name)
+    W, where = full_matrix(net, theta)
+    u = np.zeros(len(W))
+    b = np.zeros(len(W))
+    for layer, values in ({"input": x} | s).items():
+        u[where[layer]] = values
+    for layer, values in theta["b"].items():
+        b[where[layer]] = values
+    rho = np.asarray(net.activation(jnp.asarray(u)))
+    expected = (u**2).sum() / 2 - (x**2).sum() / 2
+    for i in range(len(u)):
+        expected -= b[i] * rho[i]
+        for j in range(len(u)):
+            if i != j:
+                expected -= W[i, j] * rho[i] * rho[j] / 2
+    assert np.array_equal(W, W.T)
+    assert net(theta, x, s) == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", HOPFIELD)
+def test_the_force_is_the_leaky_integrator(name: str) -> None:
+    """−∂E/∂s_i = ρ'(s_i) (Σ_j W_ij ρ(u_j) + b_i) − s_i (section 2.2)."""
+    net, theta, x, s = drawn(name)
+    W, where = full_matrix(net, theta)
+    rho, slope = net.activation, jax.vmap(jax.grad(net.activation.rho))
+    rates = np.zeros(len(W))
+    for layer, values in ({"input": x} | s).items():
+        rates[where[layer]] = rho(values)
+    force = jax.tree.map(jnp.negative, jax.grad(net, argnums=2)(theta, x, s))
+    for layer, values in s.items():
+        field = (W @ rates)[where[layer]] + theta["b"][layer]
+        np.testing.assert_allclose(force[layer], slope(values) * field - values, rtol=1e-10, atol=1e-12)
+
+
+def test_the_hard_sigmoids_slope_is_one_on_the_closed_box() -> None:
+    slope = jax.vmap(jax.grad(ep.hard_sigmoid.rho))
+    found = slope(jnp.array([-1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9]))
+    np.testing.assert_array_equal(found, [0, 1, 1, 1, 1, 1, 0])
+
+
+@pytest.mark.parametrize("rho", [ep.hard_sigmoid, ep.sigmoid, ep.tanh], ids=lambda rho: rho.name)
+def test_the_bounds_of_an_activation_hold_and_are_tight(rho: ep.Activation) -> None:
+    u = jnp.linspace(max(rho.low, -6), min(rho.high, 6), 20_001)
+    slope = jnp.abs(jax.vmap(jax.grad(rho.rho))(u)).max()
+    bend = jnp.abs(jax.vmap(jax.grad(jax.grad(rho.rho)))(u)).max()
+    assert slope == pytest.approx(rho.slope, rel=1e-6)
+    assert bend == pytest.approx(rho.bend, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", HOPFIELD)
+@pytest.mark.parametrize("beta", [-0.5, 0.0, 0.7])
+def test_the_curvature_bounds_each_block_of_the_hessian(name: str, beta: float) -> None:
+    """diag(c) − ∂²F/∂s_k² is positive semidefinite for every block: the condition for descent."""
+    F = HOPFIELD[name].F
+    _, theta, x, s = drawn(name)
+    v = (x, jax.nn.one_hot(1, 3))
+    for block in F.blocks:
+        part = {layer: s[layer] for layer in block}
+        bound = F.curvature(theta, v, beta, s, block)
+        hessian = jax.hessian(lambda part: F(theta, v, beta, s | part))(part)
+        rows = [np.concatenate([hessian[a][b] for b in block], axis=1) for a in block]
+        c = np.concatenate([np.broadcast_to(bound[layer], s[layer].shape) for layer in block])
+        assert np.linalg.eigvalsh(np.diag(c) - np.concatenate(rows)).min() >= -1e-12
+
+
+def test_blocks_have_no_synapse_inside_and_hold_every_layer() -> None:
+    for problem in HOPFIELD.values():
+        net = problem.F.energy
+        pairs = {frozenset((syn.pre, syn.post)) for syn in net.synapses if syn.pre != syn.post}
+        assert sorted(layer for block in net.blocks for layer in block) == sorted(net.free)
+        assert not any(pair <= set(block) for pair in pairs for block in net.blocks)
+    deep = ep.Hopfield.layered(2, 3, 3, 3, 3, 2)
+    assert deep.blocks == (("hidden1", "hidden3", "output"), ("hidden2", "hidden4"))
+
+
+def test_a_fully_connected_network_has_a_weight_for_every_pair_but_two_inputs() -> None:
+    net = ep.Hopfield.fully_connected(4, 6, 3)
+    weights = sum(w.size for w in net.init(jax.random.key(0))["W"].values())
+    units = 4 + 6 + 3
+    assert weights == units * (units - 1) // 2 - 4 * 3 // 2
+
+
+def test_initial_weights_fill_glorots_range_times_the_gain() -> None:
+    net = ep.Hopfield.layered(300, 200, 10)
+    for gain in (1.0, 0.5):
+        theta = net.init(jax.random.key(0), gain)
+        for name, (fan_in, fan_out) in {"input-hidden": (300, 200), "hidden-output": (200, 10)}.items():
+            limit = gain * np.sqrt(6 / (fan_in + fan_out))
+            w = theta["W"][name]
+            assert 0.99 * limit < jnp.abs(w).max() <= limit
+            assert w.std() == pytest.approx(limit / np.sqrt(3), rel=0.03)
+        assert all((b == 0).all() for b in theta["b"].values())
+
+
+def test_layer_values_go_to_biases_and_to_the_synapses_that_lead_there() -> None:
+    net = ep.Hopfield.layered(4, 3, 2)
+    assert net.per_layer({"hidden": 0.1, "output": 0.05}) == {
+        "W": {"input-hidden": 0.1, "hidden-output": 0.05},
+        "b": {"hidden": 0.1, "output": 0.05},
+    }
+    with pytest.raises(ep.InputError, match="'hiden'"):
+        net.per_layer({"hiden": 0.1, "output": 0.05})
+
+
+def test_equal_networks_are_equal_and_hash_alike() -> None:
+    one, two = ep.Hopfield.layered(4, 3, 2), ep.Hopfield.layered(4, 3, 2)
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != ep.Hopfield.layered(4, 3, 2, activation=ep.tanh)
+    assert repr(one) == "Hopfield({input: 4, hidden: 3, output: 2}, [input-hidden, hidden-output], hard_sigmoid)"

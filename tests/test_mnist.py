@@ -1,0 +1,26 @@
+"""The real thing, briefly: a network learns from MNIST."""
+
+import os
+
+import pytest
+
+from eqprop import InputError, Run, data
+from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, perform
+
+
+def test_a_network_learns_mnist(tmp_path) -> None:
+    try:
+        mnist = data.load("mnist")
+    except InputError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"MNIST cannot be had here: {error}")
+    experiment = Experiment(
+        "mnist",
+        NetworkOptions(hidden=(100, 50)),
+        learning=LearningOptions(epochs=2, train=10_000, learning_rate=(0.002,)),
+    )
+    result, history = perform(experiment, mnist, Run.create(tmp_path / "run", experiment.to_dict()))
+    assert history[0]["valid_error"] < 0.15
+    assert result["test_error"] < 8
+    assert result["train_error"] < result["test_error"]

@@ -1,0 +1,46 @@
+"""What the README shows is true: its code runs, its commands exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("code", SNIPPETS, ids=["quick start", "your own energy"])
+def test_the_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_the_quick_start_is_short_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line for line in SNIPPETS[0].splitlines() if line.strip()]
+    assert len(lines) <= 15
+    names: dict[str, object] = {}
+    exec(compile(SNIPPETS[0], "README.md", "exec"), names)
+    history = names["history"]
+    assert isinstance(history, list)
+    assert history[-1]["valid_error"] < 0.05
+
+
+def test_linked_files_exist() -> None:
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_makefile_has_the_two_commands() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
+        assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE), command
+
+
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import runpy
+    import sys
+
+    monkeypatch.setattr(sys, "argv", ["settling.py", str(tmp_path / "settling.png")])
+    runpy.run_path(str(ROOT / "examples" / "settling.py"))
+    assert (tmp_path / "settling.png").read_bytes().startswith(b"\x89PNG")

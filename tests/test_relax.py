@@ -1,0 +1,183 @@
+"""Relaxations go downhill, stay in the box, stop where and when they say."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eqprop as ep
+from zoo import EXAMPLES, HOPFIELD, INPUTS, OUTPUTS, ZOO
+
+seeds = st.integers(0, 2**31 - 1)
+betas = st.floats(-0.9, 2.0)
+
+
+def random_start(problem: Any, seed: int, scale: float) -> tuple[Any, Any, Any]:
+    """Weights and biases `scale` times as large as usual, and states anywhere in the box (or in ±2)."""
+    theta, v, rest = problem.draw(seed)
+    low, high = max(problem.F.box[0], -2), min(problem.F.box[1], 2)
+    keys = jax.random.split(jax.random.key(seed + 1), len(rest))
+    s = {
+        k: jax.random.uniform(key, u.shape, minval=low, maxval=high)
+        for key, (k, u) in zip(keys, rest.items(), strict=True)
+    }
+    return jax.tree.map(lambda w: scale * w, theta), v, s
+
+
+def assert_downhill(trace: ep.Trace) -> None:
+    rise = jnp.diff(trace.energy, axis=1)
+    # Rounding: energies are sums of some tens of terms of the size of the energy itself.
+    assert (rise <= 1e-12 * (1 + jnp.abs(trace.energy[:, :-1]))).all(), rise.max()
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", HOPFIELD)
+@settings(deadline=None, max_examples=30)
+@given(seed=seeds, scale=st.floats(0.1, 4.0), beta=betas, omega=st.floats(0.05, 1.0))
+def test_block_descent_never_raises_the_energy(name: str, seed: int, scale: float, beta: float, omega: float) -> None:
+    problem = HOPFIELD[name]
+    theta, v, s = random_start(problem, seed, scale)
+    assert_downhill(ep.Block(steps=15, omega=omega).trace(problem.F, theta, v, beta, s))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", HOPFIELD)
+@settings(deadline=None, max_examples=30)
+@given(seed=seeds, scale=st.floats(0.1, 2.0), beta=betas, share=st.floats(0.05, 1.0))
+def test_small_gradient_steps_never_raise_the_energy(
+    name: str, seed: int, scale: float, beta: float, share: float
+) -> None:
+    problem = HOPFIELD[name]
+    theta, v, s = random_start(problem, seed, scale)
+    # ε up to 1/L descends, L bounding the Hessian: 1, the cost's, and the weights' once with ρ' and once with ρ''.
+    weights = sum(float(jnp.abs(w).sum()) for w in jax.tree.leaves(theta))
+    epsilon = share / (1 + max(beta, 0) * 2 + 2 * weights)
+    assert_downhill(ep.Gradient(steps=15, epsilon=epsilon).trace(problem.F, theta, v, beta, s))
+
+
+@pytest.mark.parametrize("relaxation", [ep.Gradient(steps=30), ep.Block(steps=30, omega=1.7)])
+@settings(deadline=None, max_examples=30)
+@given(seed=seeds, beta=betas)
+def test_states_never_leave_the_box(relaxation: ep.Relaxation, seed: int, beta: float) -> None:
+    problem = HOPFIELD["skip"]
+    theta, v, s = random_start(problem, seed, 3.0)
+    for path in relaxation.trace(problem.F, theta, v, beta, s).state.values():
+        assert (path >= 0).all()
+        assert (path <= 1).all()
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", HOPFIELD)
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_both_relaxations_end_at_the_same_fixed_point(name: str, beta: float) -> None:
+    problem = HOPFIELD[name]
+    theta, v, rest = problem.draw(seed=11)
+    ends = []
+    for relaxation in (ep.Gradient(steps=20_000, tol=1e-10, epsilon=0.2), ep.Block(steps=5000, tol=1e-10)):
+        s, info = relaxation(problem.F, theta, v, beta, rest)
+        assert info.converged.all()
+        assert (info.residual <= 1e-10).all()
+        ends.append(s)
+    for layer in rest:
+        np.testing.assert_allclose(ends[0][layer], ends[1][layer], atol=1e-8)
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_quadratic_energy_settles_to_its_closed_form() -> None:
+    """F = ½ sᵀ A s − bᵀ s + β ½ ‖s − y‖² has its minimum at (A + β)⁻¹ (b + β y)."""
+    A = jnp.array([[2.0, 0.5], [0.5, 1.0]])
+    b, y, beta = jnp.array([1.0, -1.0]), jnp.array([3.0, 2.0]), 0.7
+
+    def F(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return s @ theta @ s / 2 - v[0] @ s + beta * jnp.sum((s - v[1]) ** 2) / 2
+
+    s, info = ep.Gradient(steps=1000, tol=1e-13, epsilon=0.3)(F, A, (b[None], y[None]), beta, jnp.zeros((1, 2)))
+    np.testing.assert_allclose(s[0], np.linalg.solve(A + beta * np.eye(2), b + beta * y), rtol=1e-11)
+    assert info.converged.all()
+
+
+@pytest.mark.usefixtures("x64")
+def test_one_block_step_is_the_exact_minimum_over_each_block() -> None:
+    """Hard sigmoid, squared cost, ω = 1: s_k = Π((field + β y) / (1 + β)) (closed form)."""
+    net = ep.Hopfield.layered(INPUTS, 6, OUTPUTS)
+    F, beta = ep.Total(net, ep.SquaredError()), 0.5
+    theta = net.init(jax.random.key(0), 2.0)
+    x = jax.random.uniform(jax.random.key(1), (EXAMPLES, INPUTS))
+    y = jax.nn.one_hot(jnp.arange(EXAMPLES), OUTPUTS)
+    start = jax.tree.map(lambda u: u + 0.4, net.rest(EXAMPLES))
+    s, _ = ep.Block(steps=1, omega=1.0)(F, theta, (x, y), beta, start)
+    W1, W2 = theta["W"]["input-hidden"], theta["W"]["hidden-output"]
+    hidden = np.clip(x @ W1 + start["output"] @ W2.T, 0, 1)
+    np.testing.assert_allclose(s["hidden"], hidden, rtol=1e-12)
+    np.testing.assert_allclose(s["output"], np.clip((hidden @ W2 + beta * y) / (1 + beta), 0, 1), rtol=1e-12)
+
+
+def test_a_unit_at_the_end_of_the_box_can_leave_and_an_unclipped_one_below_it_cannot() -> None:
+    """Section 5.1: ρ' = 0 below 0, so without clipping a unit that went negative stays there for ever."""
+    net = ep.Hopfield.layered(1, 1)
+    F = ep.Total(net, ep.SquaredError())
+    theta = {"W": {"input-output": jnp.array([[0.8]])}, "b": {"output": jnp.zeros(1)}}
+    v = (jnp.ones((1, 1)), jnp.zeros((1, 1)))
+    s, _ = ep.Gradient(steps=100)(F, theta, v, 0.0, {"output": jnp.zeros((1, 1))})
+    assert s["output"].item() == pytest.approx(0.8)
+
+    def unclipped(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return F(theta, v, beta, s)
+
+    path = ep.Gradient(steps=100).trace(unclipped, theta, v, 0.0, {"output": jnp.full((1, 1), -0.1)})
+    assert (path.state["output"][0, :50] < 0).all()
+    assert (path.state["output"] <= 0).all()
+
+
+def test_an_example_rests_when_it_is_done_whatever_the_others_do() -> None:
+    problem = ZOO["layered"]
+    theta, v, rest = problem.draw(seed=5)
+    relaxation = ep.Block(steps=500, tol=1e-5)
+    together, info = relaxation(problem.F, theta, v, 0.0, rest)
+    assert len(set(info.steps.tolist())) > 1
+    for i in range(EXAMPLES):
+        one = jax.tree.map(lambda a, i=i: a[i : i + 1], (v, rest))
+        alone, alone_info = relaxation(problem.F, theta, one[0], 0.0, one[1])
+        assert alone_info.steps.item() == info.steps[i].item()
+        for layer in rest:
+            np.testing.assert_allclose(alone[layer][0], together[layer][i], atol=1e-6)
+
+
+def test_steps_are_counted_and_a_tolerance_out_of_reach_is_said_so() -> None:
+    problem = ZOO["layered"]
+    theta, v, rest = problem.draw(seed=5)
+    _, info = ep.Gradient(steps=3, tol=1e-9)(problem.F, theta, v, 0.0, rest)
+    assert info.steps.tolist() == [3] * EXAMPLES
+    assert not info.converged.any()
+    _, info = ep.Gradient(steps=3)(problem.F, theta, v, 0.0, rest)
+    assert info.steps.tolist() == [3] * EXAMPLES
+    assert (info.residual > 0).all()
+
+
+@pytest.mark.parametrize("relaxation", [ep.Gradient(steps=7), ep.Block(steps=7)])
+def test_the_trace_is_the_way_of_the_settling(relaxation: ep.Relaxation) -> None:
+    problem = ZOO["skip"]
+    theta, v, rest = problem.draw(seed=5)
+    trace = relaxation.trace(problem.F, theta, v, 0.3, rest)
+    s, info = relaxation(problem.F, theta, v, 0.3, rest)
+    assert trace.energy.shape == trace.residual.shape == (EXAMPLES, 8)
+    for layer, path in trace.state.items():
+        np.testing.assert_allclose(path[:, 0], rest[layer])
+        np.testing.assert_allclose(path[:, -1], s[layer], rtol=1e-6)
+    np.testing.assert_allclose(trace.residual[:, -1], info.residual, rtol=1e-5)
+    energy = jax.vmap(problem.F, in_axes=(None, 0, None, 0))(theta, v, 0.3, s)
+    np.testing.assert_allclose(trace.energy[:, -1], energy, rtol=1e-6)
+
+
+def test_beta_may_differ_between_examples() -> None:
+    problem = ZOO["layered"]
+    theta, v, rest = problem.draw(seed=6)
+    relaxation, several = ep.Block(steps=20), jnp.linspace(-0.5, 0.5, EXAMPLES)
+    mixed, _ = relaxation(problem.F, theta, v, several, rest)
+    for i, beta in enumerate(several):
+        alone, _ = relaxation(problem.F, theta, v, beta, rest)
+        np.testing.assert_allclose(mixed["output"][i], alone["output"][i], rtol=1e-5)

@@ -1,0 +1,155 @@
+"""The training loop against the same minibatches taken by hand."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import eqprop as ep
+from eqprop.train import loop
+
+NET = ep.Hopfield.layered(4, 6, 3)
+F = ep.Total(NET, ep.SquaredError())
+RULE = ep.EquilibriumPropagation(ep.Symmetric(0.3), ep.Block(steps=8), ep.Block(steps=4))
+EXAMPLES = 11
+
+
+def make(**changes: Any) -> ep.Trainer:
+    settings = {"optimizer": optax.sgd(1.0), "batch_size": 4, "rates": 0.5} | changes
+    return ep.Trainer(F, settings.pop("rule", RULE), **settings)
+
+
+def draw() -> tuple[Any, Any]:
+    x = jax.random.uniform(jax.random.key(1), (EXAMPLES, 4))
+    y = jax.nn.one_hot(jnp.arange(EXAMPLES) % 3, 3)
+    return NET.init(jax.random.key(0)), (x, y)
+
+
+def train(trainer: ep.Trainer, epochs: int = 2, seed: int = 5, **kwargs: Any) -> tuple[ep.TrainState, Any]:
+    theta, v = draw()
+    return ep.fit(trainer, trainer.init(theta, EXAMPLES, jax.random.key(seed)), v, epochs=epochs, **kwargs)
+
+
+def assert_equal(one: Any, two: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+
+
+def test_an_epoch_is_its_minibatches_one_by_one() -> None:
+    """Every example once, in an order that the seed decides, the last minibatch as small as it is."""
+    theta, v = draw()
+    key = jax.random.key(5)
+    order = jax.random.permutation(jax.random.fold_in(key, 0), EXAMPLES)
+    assert sorted(order.tolist()) == list(range(EXAMPLES))
+    errors = 0.0
+    for start in range(0, EXAMPLES, 4):
+        part = jax.tree.map(lambda a, start=start: a[order[start : start + 4]], v)
+        gradient, s, _ = RULE(F, theta, part, NET.rest(len(part[0])), key)
+        errors += sum(F.cost.misclassified((None, y), {"output": o}) for y, o in zip(part[1], s["output"], strict=True))
+        theta = jax.tree.map(lambda w, g: w - 0.5 * g, theta, gradient)
+    state, history = train(make(metrics={"error": F.cost.misclassified}), epochs=1)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.theta, theta)
+    assert history[0]["train_error"] == pytest.approx(float(errors) / EXAMPLES)
+
+
+def test_the_seed_decides_everything() -> None:
+    first, again, other = (train(make(), seed=seed)[0] for seed in (5, 5, 6))
+    assert_equal(first.theta, again.theta)
+    assert any((a != b).any() for a, b in zip(*map(jax.tree.leaves, (first.theta, other.theta)), strict=True))
+
+
+def test_pieces_of_an_epoch_do_not_change_it() -> None:
+    theta, v = draw()
+    trainer = make(persistent=True, optimizer=optax.adam(0.01))
+    start = trainer.init(theta, EXAMPLES, jax.random.key(5))
+    at_once = trainer.advance(start, v, 3)
+    in_pieces = trainer.advance(trainer.advance(start, v, 1), v, 2)
+    assert_equal(at_once.theta, in_pieces.theta)
+    assert_equal(at_once.particles, in_pieces.particles)
+    assert_equal(at_once.sums, in_pieces.sums)
+
+
+def test_persistent_particles_are_the_last_free_states_of_their_example() -> None:
+    theta, v = draw()
+    trainer = make(persistent=True, rates=0.0)  # with the weights at rest, particles go on settling
+    state, _ = train(trainer, epochs=1)
+    settled, _ = RULE.free(F, theta, v, 0.0, NET.rest(EXAMPLES))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.particles, settled)
+    state, _ = train(trainer, epochs=3)
+    longer, _ = ep.Block(steps=24)(F, theta, v, 0.0, NET.rest(EXAMPLES))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.particles, longer)
+
+
+def test_layers_learn_at_their_own_rates() -> None:
+    theta, _ = draw()
+    rates = NET.per_layer({"hidden": 0.0, "output": 0.5})
+    state, _ = train(make(rates=rates), epochs=1)
+    assert_equal(state.theta["W"]["input-hidden"], theta["W"]["input-hidden"])
+    assert_equal(state.theta["b"]["hidden"], theta["b"]["hidden"])
+    assert (state.theta["W"]["hidden-output"] != theta["W"]["hidden-output"]).any()
+
+
+def test_rates_decay_after_each_epoch() -> None:
+    theta, v = draw()
+    trainer = make(decay=0.5)
+    state = trainer.init(theta, EXAMPLES, jax.random.key(5))._replace(epoch=jnp.array(2))
+    quarter = make(rates=0.5 * 0.25).advance(state, v, 3)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), trainer.advance(state, v, 3).theta, quarter.theta
+    )
+
+
+def test_measuring_averages_over_all_examples_whatever_the_block() -> None:
+    theta, v = draw()
+    trainer = make(metrics={"error": F.cost.misclassified})
+    s, _ = RULE.free(F, theta, v, 0.0, NET.rest(EXAMPLES))
+    costs = jax.vmap(F.cost, in_axes=(None, 0, 0))(theta, v[1], s)
+    for block in (4, EXAMPLES, 100):
+        found = trainer.measure(theta, v, block)
+        assert found["cost"] == pytest.approx(float(costs.mean()), rel=1e-5)
+        assert found["error"] == pytest.approx(float((s["output"].argmax(1) != v[1].argmax(1)).mean()))
+
+
+def test_nothing_is_compiled_again_for_other_numbers() -> None:
+    """β, ω, rates, decay, epoch, piece of an epoch: data. The count is of compiled programs."""
+    theta, v = draw()
+    optimizer = optax.sgd(1.0)
+
+    def once(beta: float, omega: float, rate: float, decay: float, epoch: int, batches: int) -> None:
+        rule = ep.EquilibriumPropagation(ep.Symmetric(beta), ep.Block(steps=8, omega=omega), ep.Block(steps=4))
+        trainer = make(rule=rule, rates=rate, decay=decay, optimizer=optimizer)
+        state = trainer.init(theta, EXAMPLES, jax.random.key(0))._replace(epoch=jnp.array(epoch))
+        trainer.advance(state, v, batches)
+
+    once(0.3, 1.2, 0.5, 0.9, 0, 3)
+    before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    once(0.7, 1.1, 0.1, 0.8, 4, 1)
+    assert loop._advance.run._cache_size() == before  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def test_every_optax_optimizer_will_do() -> None:
+    for optimizer in (optax.adam(1e-2), optax.rmsprop(1e-2), optax.chain(optax.clip(0.1), optax.sgd(0.1, 0.9))):
+        state, history = train(make(optimizer=optimizer, rates=1.0))
+        assert history[1]["train_cost"] < history[0]["train_cost"]
+        assert int(state.epoch) == 2
+
+
+def test_an_energy_of_ones_own_trains_in_the_same_loop() -> None:
+    """Linear regression as settling: E = ½ ‖s − A x‖², learned until A is the matrix that made the data."""
+
+    def energy(theta: Any, x: Any, s: Any) -> Any:
+        return jnp.sum((s - theta @ x) ** 2) / 2
+
+    def cost(theta: Any, y: Any, s: Any) -> Any:
+        return jnp.sum((s - y) ** 2) / 2
+
+    truth = jnp.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    x = jax.random.normal(jax.random.key(0), (64, 3))
+    settle = ep.Gradient(steps=50)
+    rule = ep.EquilibriumPropagation(ep.Symmetric(0.1), settle, settle)
+    trainer = ep.Trainer(ep.Total(energy, cost), rule, optax.sgd(0.3), 16, start=lambda n: jnp.zeros((n, 2)))
+    state = trainer.init(jnp.zeros((2, 3)), 64, jax.random.key(1))
+    state, _ = ep.fit(trainer, state, (x, x @ truth.T), epochs=40)
+    np.testing.assert_allclose(state.theta, truth, atol=1e-3)
