@@ -22,7 +22,7 @@ from eqprop.cli.main import main
 from eqprop.data.registry import IDX_SETS
 from eqprop.experiment import Experiment
 
-TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2"]
+TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2", "--beta", "0.5"]
 CHECKPOINT, WEIGHTS, CONFIG = "checkpoint.safetensors", "weights.safetensors", "config.json"
 
 
@@ -90,7 +90,6 @@ OPTIONS = [
     ("--epochs 0", "epochs=0", "1 or more"),
     ("--epochs 1.5", "--epochs", "1.5"),
     ("--learning-rate 1 2 3", "learning_rate=(1.0, 2.0, 3.0)", "each of the 2 layers"),
-    ("--learning-rate", "learning_rate=()", "one rate"),
     ("--learning-rate -0.1", "-0.1", "learning rates are 0 or more"),
     ("--learning-rate 0.1 nan", "nan", "learning rates are 0 or more"),
     ("--decay 0", "decay=0.0", "positive"),

@@ -49,8 +49,8 @@ class SettlingOptions:
 
     nudge: Literal["one-sided", "random-sign", "symmetric"] = "symmetric"
     """which values of β are compared"""
-    beta: float = 0.5
-    """strength of the nudge, β"""
+    beta: float | None = None
+    """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     relaxation: Literal["block", "gradient"] = "block"
     """block descent, or the paper's clipped gradient step"""
     omega: float = 1.2
@@ -58,7 +58,7 @@ class SettlingOptions:
     epsilon: float = 0.5
     """step size of the gradient step, ε"""
     free_steps: int | None = None
-    """steps of the free phase; None: 4 N − 2 with N hidden and output layers"""
+    """steps of the free phase; None: 4 N − 2"""
     nudged_steps: int | None = None
     """steps of each nudged phase; None: 2 N"""
     tol: float | None = None
@@ -77,11 +77,11 @@ class LearningOptions:
     """examples in a minibatch"""
     optimizer: Literal["sgd", "adam"] = "adam"
     """any optimizer will do in Python"""
-    learning_rate: tuple[float, ...] = (0.001,)
-    """one for all, or one for each layer, hidden and output, in order"""
+    learning_rate: tuple[float, ...] = ()
+    """one for all, or one for each of the N layers in order; none: 0.002 / N for adam, 0.2 / N for sgd"""
     momentum: float = 0.0
     """of sgd"""
-    decay: float = 0.8
+    decay: float = 0.75
     """the learning rates are multiplied by it after each epoch"""
     seed: int = 0
     """decides the initial weights, the order of the examples and the signs of random nudges"""
@@ -110,9 +110,8 @@ class Experiment:
             raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
         if not 0 < self.network.gain < float("inf"):
             raise InputError(f"gain={self.network.gain}: give a positive number")
-        rates, layers = self.learning.learning_rate, len(self.network.hidden) + 1
-        if len(rates) not in (1, layers):
-            raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {layers} layers")
+        if len(rates := self.learning.learning_rate) not in (0, 1, self.depth):
+            raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {self.depth} layers")
         self.build(1, 1)  # every part checks its own settings
 
     @classmethod
@@ -127,6 +126,11 @@ class Experiment:
         """The settings by name, whatever group they are in."""
         groups = (vars(value) if is_dataclass(value) else {name: value} for name, value in vars(self).items())
         return {name: value for group in groups for name, value in group.items()}
+
+    @property
+    def depth(self) -> int:
+        """N, the number of layers that settle, hidden and output."""
+        return len(self.network.hidden) + 1
 
     def sizes(self, inputs: int, outputs: int) -> tuple[int, ...]:
         """Units of each layer, from input to output."""
@@ -156,12 +160,11 @@ class Experiment:
         return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
 
     def _rule(self) -> EquilibriumPropagation:
-        chosen, layers = self.settling, len(self.network.hidden) + 1
-        free = 4 * layers - 2 if chosen.free_steps is None else chosen.free_steps
-        nudged = 2 * layers if chosen.nudged_steps is None else chosen.nudged_steps
-        return EquilibriumPropagation(
-            NUDGES[chosen.nudge](chosen.beta), self._relaxation(free), self._relaxation(nudged)
-        )
+        chosen = self.settling
+        beta = 1 / self.depth if chosen.beta is None else chosen.beta
+        free = 4 * self.depth - 2 if chosen.free_steps is None else chosen.free_steps
+        nudged = 2 * self.depth if chosen.nudged_steps is None else chosen.nudged_steps
+        return EquilibriumPropagation(NUDGES[chosen.nudge](beta), self._relaxation(free), self._relaxation(nudged))
 
     def _relaxation(self, steps: int) -> Relaxation:
         chosen = self.settling
@@ -175,6 +178,8 @@ class Experiment:
 
     def _rates(self, net: Hopfield) -> Any:
         rates = self.learning.learning_rate
+        if not rates:
+            return (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
         if len(rates) == 1:
             return rates[0]
         return net.per_layer(dict(zip(net.free, rates, strict=True)))

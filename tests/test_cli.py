@@ -1,0 +1,326 @@
+"""The command line: what it prints, what it leaves behind, and that every option it offers does something."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import jax
+import matplotlib.image
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from eqprop import data, fit
+from eqprop.cli.evaluate import Evaluate
+from eqprop.cli.main import main, parse
+from eqprop.cli.train import OutputOptions, Train
+from eqprop.data import NAMES
+from eqprop.experiment import PRESETS, Experiment
+from eqprop.experiment.perform import start
+
+GROUPS = ("network", "cost", "settling", "learning")
+OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
+TRAIN = ["train", "digits", "--train", "60", "--hidden", "5", "--epochs", "2", "--batch-size", "20"]
+
+
+def run(*args: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["eqprop", *args])
+        try:
+            main()
+        except SystemExit as exit:
+            assert isinstance(exit.code, int)
+            return exit.code
+    return 0
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    return safetensors.numpy.load_file(folder / "weights.safetensors")
+
+
+def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    assert run(*TRAIN, "--run-dir", str(folder)) == 0
+    return folder
+
+
+# ---- what is printed ----
+
+
+def test_train_with_json_prints_one_object_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert run(*TRAIN, "--json", "--run-dir", str(folder)) == 0
+    shown = capsys.readouterr()
+    result = json.loads(shown.out)
+    assert shown.out.count("\n") == 1
+    kinds = {
+        "dataset": str,
+        "net": str,
+        "epochs": int,
+        "train_error": float,
+        "valid_error": float,
+        "test_error": float,
+        "seconds": float,
+        "run_dir": str,
+    }
+    assert {name: type(result[name]) for name in kinds} == kinds
+    assert (result["dataset"], result["net"], result["epochs"]) == ("digits", "64-5-10", 2)
+    assert result["run_dir"] == str(folder)
+    assert all(0 <= result[f"{part}_error"] <= 100 for part in ("train", "valid", "test"))
+    assert result["seconds"] > 0
+    assert json.loads((folder / "result.json").read_text()) == result
+    # Progress is for people and goes to stderr.
+    assert shown.err.count("epoch") == 2
+
+
+def test_train_without_validation_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*TRAIN, "--valid", "0", "--run-dir", str(tmp_path / "run")) == 0
+    assert "none held out" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["valid_error"] is None
+
+
+def test_evaluate_prints_the_errors_that_training_found(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", str(finished), "--json") == 0
+    shown = capsys.readouterr().out
+    result, trained = json.loads(shown), json.loads((finished / "result.json").read_text())
+    assert shown.count("\n") == 1
+    assert result == {name: trained[name] for name in trained if not name.startswith("seconds")}
+
+
+def test_evaluate_without_json_prints_a_table_of_the_same(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("evaluate", str(finished)) == 0
+    shown, result = capsys.readouterr().out, json.loads((finished / "result.json").read_text())
+    for part, word in (("train", "training"), ("valid", "validation"), ("test", "test")):
+        line = next(line for line in shown.splitlines() if word in line)
+        assert f"{result[f'{part}_error']:.2f} %" in line
+
+
+def test_train_without_json_prints_a_table_and_the_folder_as_it_is_spelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # In brackets, as in rich's markup: it must neither be swallowed nor be taken for a closing tag.
+    assert run(*TRAIN, "--run-dir", "[red] [/b]") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert any("validation" in line and "%" in line for line in shown)
+    assert shown[-1] == "in [red] [/b]"
+
+
+def test_without_a_run_dir_a_new_one_in_runs_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*TRAIN, "--json") == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("digits-64-5-10-")
+    assert json.loads(capsys.readouterr().out)["run_dir"] == f"runs/{folder.name}"
+
+
+# ---- what is left behind ----
+
+
+def test_a_run_folder_holds_all_there_is_to_know(finished: Path) -> None:
+    names = ["checkpoint.safetensors", "config.json", "history.jsonl", "learning_curve.png", "result.json"]
+    assert sorted(path.name for path in finished.iterdir()) == [*names, "weights.safetensors"]
+    command = parse(TRAIN)
+    assert isinstance(command, Train)
+    assert Experiment.from_dict(json.loads((finished / "config.json").read_text())) == command.experiment
+    history = [json.loads(line) for line in (finished / "history.jsonl").read_text().splitlines()]
+    assert [record["epoch"] for record in history] == [1, 2]
+    assert all(0 <= record[name] <= 1 for record in history for name in ("train_error", "valid_error"))
+    shapes = {"W/input-hidden": (64, 5), "W/hidden-output": (5, 10), "b/hidden": (5,), "b/output": (10,)}
+    assert {name: array.shape for name, array in weights(finished).items()} == shapes
+
+
+def test_the_learning_curve_is_a_picture_with_something_on_it(finished: Path) -> None:
+    picture = matplotlib.image.imread(finished / "learning_curve.png", format="png")
+    assert picture.shape[0] > 100 and picture.shape[1] > 100
+    assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(finished: Path, tmp_path: Path) -> None:
+    assert run(*TRAIN, "--run-dir", str(tmp_path / "again")) == 0
+    assert run(*TRAIN, "--seed", "1", "--run-dir", str(tmp_path / "other")) == 0
+    assert same(weights(tmp_path / "again"), weights(finished))
+    assert not same(weights(tmp_path / "other"), weights(finished))
+
+
+def test_evaluate_touches_nothing_in_a_folder_that_may_be_in_use(finished: Path) -> None:
+    # A run that is still going writes beside its checkpoint before it renames.
+    half = finished / ".checkpoint.safetensors.x1.part"
+    half.write_bytes(b"half")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir()}
+    assert run("evaluate", str(finished)) == 0
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir()}
+    half.unlink(missing_ok=True)
+    assert after == before
+
+
+# ---- data ----
+
+
+def test_data_list_names_every_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EQPROP_DATA", str(tmp_path))
+    assert run("data", "list") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in NAMES)
+    assert "bundled" in shown
+    assert "not fetched" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_fetch_prints_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("data", "fetch", "digits") == 0
+    folder = Path(capsys.readouterr().out.removesuffix("\n"))
+    assert any(folder.glob("digits*"))
+
+
+# ---- options ----
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+HELP = {
+    "": ["train", "evaluate", "data"],
+    "train": [*NAMES, *map(flag, OPTIONS), *(flag(f.name) for f in fields(OutputOptions))],
+    "evaluate": [flag(f.name) for f in fields(Evaluate) if f.name != "run_dir"],
+    "data": ["list", "fetch"],
+    "data list": [],
+    "data fetch": [*NAMES, "--data-dir"],
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_mentions_every_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*command.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert f"usage: eqprop {command}".strip() in shown
+    assert [word for word in HELP[command] if word not in shown] == []
+
+
+def test_help_shows_the_defaults_of_the_data_set(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, preset in PRESETS.items():
+        assert run("train", name, "--help") == 0
+        assert f"passes over the training examples (default: {preset.learning.epochs})" in capsys.readouterr().out
+
+
+def test_python_m_eqprop_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "eqprop", "--help"], capture_output=True, text=True, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: eqprop ")
+
+
+@pytest.mark.parametrize(
+    ("args", "dataset"),
+    [
+        (["train"], "digits"),
+        (["train", "fashion"], "fashion"),
+        (["train", "--run-dir", "mnist"], "digits"),
+        (["train", "--run-dir", "mnist", "fashion"], "fashion"),
+        (["train", "--data-dir", "digits", "mnist"], "mnist"),
+    ],
+)
+def test_the_data_set_decides_the_defaults_whatever_folders_are_called(args: list[str], dataset: str) -> None:
+    command = parse(args)
+    assert isinstance(command, Train)
+    assert command.experiment == PRESETS[dataset]
+
+
+# For each option: a value other than the one it has in BASE, and the settings under which it applies.
+BASE: dict[str, Any] = {"hidden": (5,), "epochs": 2, "batch_size": 20, "learning_rate": (0.01,), "train": 60}
+GRADIENT: dict[str, Any] = {"relaxation": "gradient", "epsilon": 0.4}
+CROSS_ENTROPY: dict[str, Any] = {"cost": "cross-entropy", "scale": 2.0}
+SGD: dict[str, Any] = {"optimizer": "sgd", "momentum": 0.5, "learning_rate": (0.1,)}
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "hidden": ((5, 4), {}),
+    "activation": ("tanh", {}),
+    "gain": (0.7, {}),
+    "cost": ("cross-entropy", {}),
+    "scale": (3.0, CROSS_ENTROPY),
+    "l1": (0.01, {}),
+    "l2": (0.1, {}),
+    "nudge": ("one-sided", {}),
+    "beta": (0.25, {}),
+    "relaxation": ("gradient", {}),
+    "omega": (1.0, {}),
+    "epsilon": (0.3, GRADIENT),
+    "free_steps": (2, {}),
+    "nudged_steps": (2, {}),
+    "tol": (0.05, {}),
+    "persistent": (True, {}),
+    "epochs": (3, {}),
+    "batch_size": (15, {}),
+    "optimizer": ("sgd", {}),
+    "learning_rate": ((0.01, 0.02), {}),
+    "momentum": (0.9, SGD),
+    "decay": (0.5, {}),
+    "seed": (1, {}),
+    "valid": (200, {}),
+    "train": (50, {}),
+}
+
+
+def experiment(settings: dict[str, Any]) -> Experiment:
+    chosen: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for name, value in settings.items():
+        chosen[OPTIONS[name]][name] = value
+    base = PRESETS["digits"]
+    return replace(base, **{group: replace(getattr(base, group), **values) for group, values in chosen.items()})
+
+
+_trained: dict[Experiment, Any] = {}
+
+
+def trained(of: Experiment) -> Any:
+    """θ after a short training; remembered, for the settings that others are compared with."""
+    if of not in _trained:
+        digits = data.load("digits", valid=of.learning.valid)
+        train = digits.train[: of.learning.train]
+        state, _ = fit(*start(of, digits), train.v, epochs=of.learning.epochs)
+        _trained[of] = jax.tree.map(np.asarray, state.theta)
+    return _trained[of]
+
+
+def test_the_table_of_changes_is_complete() -> None:
+    assert CHANGES.keys() == OPTIONS.keys()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_option_reaches_the_experiment(name: str) -> None:
+    value, _ = CHANGES[name]
+    words = [flag(name)] if value is True else [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
+    command = parse(["train", "digits", *words])
+    assert isinstance(command, Train)
+    assert command.experiment == experiment({name: value})
+    assert command.experiment != PRESETS["digits"]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_option_changes_what_is_learned(name: str) -> None:
+    value, where = CHANGES[name]
+    before, after = trained(experiment(BASE | where)), trained(experiment(BASE | where | {name: value}))
+    leaves = zip(*map(jax.tree.leaves, (before, after)), strict=False)
+    assert jax.tree.structure(before) != jax.tree.structure(after) or any((a != b).any() for a, b in leaves)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_settings_survive_json(name: str) -> None:
+    changed = replace(experiment({key: value for key, (value, _) in CHANGES.items()} | {"hidden": (5,)}), dataset=name)
+    for settings in (PRESETS[name], changed):
+        assert Experiment.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+        parts = [vars(part) for part in vars(settings).values() if is_dataclass(part)]
+        assert settings.flat() == {"dataset": name} | dict(chain.from_iterable(part.items() for part in parts))

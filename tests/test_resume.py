@@ -1,0 +1,301 @@
+"""A run that is stopped, at whatever moment and in whatever way, goes on as if it had not been."""
+
+import importlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from eqprop import DivergedError, Progress, Run, data, fit
+from eqprop.cli.main import main
+from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, perform
+from eqprop.experiment.perform import start
+from eqprop.train.loop import _advance
+
+TIMED = ("seconds", "seconds_per_epoch", "run_dir")
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """All that a finished run is, in bits: θ, the optimizer, the particles, the key, the history, the result."""
+    found: dict[str, Any] = {}
+    for name in ("checkpoint.safetensors", "weights.safetensors"):
+        for array, values in safetensors.numpy.load_file(folder / name).items():
+            found[f"{name} {array}"] = (str(values.dtype), values.shape, values.tobytes())
+    records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    result = json.loads((folder / "result.json").read_text())
+    found["history"], found["result"] = [
+        [{key: value for key, value in record.items() if key not in TIMED} for record in part]
+        for part in (records, [result])
+    ]
+    return found
+
+
+def minibatches(folder: Path) -> int:
+    """How many the checkpoint has behind it."""
+    arrays = safetensors.numpy.load_file(folder / "checkpoint.safetensors")
+    return int(arrays["epoch"]) * BATCHES + int(arrays["batch"])
+
+
+# ---- killed ----
+
+KILLS = 10
+SETTINGS = "--persistent --nudge random-sign --hidden 200 --free-steps 600 --nudged-steps 20 --epochs 18".split()
+BATCHES = 126  # in an epoch
+PATIENCE = 300  # seconds, after which a process is taken to hang
+
+
+class Process:
+    """The command line in a process of its own, saving after every piece of training."""
+
+    def __init__(self, folder: Path, cache: Path):
+        self.folder = folder
+        self.saved = self.stamp()
+        # Restarts load the compiled program that the first process stored, as they may on a user's machine.
+        store = {
+            "JAX_COMPILATION_CACHE_DIR": str(cache),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+        how = ["--resume", str(folder)] if folder.exists() else ["digits", *SETTINGS, "--run-dir", str(folder)]
+        command = [sys.executable, "-m", "eqprop", "train", *how, "--checkpoint-seconds", "0"]
+        with open(folder.with_suffix(".log"), "w") as log:
+            self.process = subprocess.Popen(command, env=os.environ | store, stdout=log, stderr=subprocess.STDOUT)
+
+    def stamp(self) -> int:
+        path = self.folder / "checkpoint.safetensors"
+        return path.stat().st_mtime_ns if path.exists() else 0
+
+    def wait_until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not done():
+            assert self.process.poll() is None, self.folder.with_suffix(".log").read_text()
+            assert time.monotonic() < deadline, "hangs"
+            time.sleep(0.001)
+
+    def kill(self) -> int:
+        self.process.send_signal(signal.SIGKILL)
+        return self.process.wait()
+
+
+def test_a_run_killed_again_and_again_ends_with_the_weights_of_one_left_alone(tmp_path: Path) -> None:
+    moments = random.Random(0)
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    reference = Process(whole, tmp_path / "cache")
+    process = reference
+    try:
+        history = whole / "history.jsonl"
+        reference.wait_until(lambda: history.exists() and history.stat().st_size > 0)
+        reached = [0]
+        for kill in range(KILLS):
+            process = Process(torn, tmp_path / "cache")
+            process.wait_until(lambda process=process: process.stamp() != process.saved)
+            if kill % 2:
+                time.sleep(moments.uniform(0, 0.3))
+            else:  # while a file is being written
+                process.wait_until(lambda: any(torn.glob(".*.part")))
+            assert process.kill() == -signal.SIGKILL
+            reached.append(minibatches(torn))
+        assert sorted(set(reached)) == reached  # each went on from where the one before was killed
+        process = Process(torn, tmp_path / "cache")
+        assert process.process.wait(PATIENCE) == 0, torn.with_suffix(".log").read_text()
+        assert reference.process.wait(PATIENCE) == 0, whole.with_suffix(".log").read_text()
+    finally:
+        for started in (reference, process):
+            started.kill()
+    assert outcome(torn) == outcome(whole)
+    assert list(torn.glob(".*")) == []
+
+
+# ---- stopped from within, which is quicker and can be aimed ----
+
+EXPERIMENT = Experiment(
+    "digits",
+    network=NetworkOptions(hidden=(6,)),
+    settling=SettlingOptions(nudge="random-sign", persistent=True),
+    learning=LearningOptions(epochs=3, batch_size=5, train=58, decay=0.9),
+)
+FEW = 12  # minibatches in an epoch, the last of them not full
+DIGITS = data.load("digits")
+
+
+def train(
+    folder: Path, observe: Callable[[Progress], None] = lambda _: None, epochs: int = 3, every: float = 0
+) -> None:
+    """Begin the run in the folder, or go on with it."""
+    experiment = replace(EXPERIMENT, learning=replace(EXPERIMENT.learning, epochs=epochs))
+    run = Run.open(folder) if folder.exists() else Run.create(folder, experiment.to_dict())
+    perform(experiment, DIGITS, run, checkpoint_seconds=every, observe=observe)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(folder)
+    return outcome(folder)
+
+
+@pytest.fixture
+def piecemeal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of one minibatch, however fast the machine is."""
+    monkeypatch.setattr(importlib.import_module("eqprop.train.fit"), "PIECE_SECONDS", 0.0)
+
+
+def stop_after(count: int) -> Callable[[Progress], None]:
+    def observe(progress: Progress) -> None:
+        if int(progress.state.epoch) * FEW + int(progress.state.batch) == count:
+            raise KeyboardInterrupt
+
+    return observe
+
+
+@pytest.mark.parametrize("stops", [[1], [5], [11, 12], [13, 18, 35], [36]], ids=str)
+@pytest.mark.usefixtures("piecemeal")
+def test_a_stop_between_two_minibatches_changes_nothing(
+    tmp_path: Path, whole: dict[str, Any], stops: list[int]
+) -> None:
+    for stop in stops:
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "run", stop_after(stop))
+    train(tmp_path / "run")
+    assert outcome(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("stop", [1, FEW + 1])
+@pytest.mark.usefixtures("piecemeal")
+def test_a_run_stopped_before_its_first_checkpoint_begins_anew(
+    tmp_path: Path, whole: dict[str, Any], stop: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", stop_after(stop), every=float("inf"))
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+    train(tmp_path / "run", every=float("inf"))
+    assert outcome(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("write", [1, 2, 3, 27, 28])
+@pytest.mark.usefixtures("piecemeal")
+def test_a_stop_within_a_write_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, Any], write: int
+) -> None:
+    folder, writes, replace_file = tmp_path / "run", 0, os.replace
+
+    def counted(source: str, target: Path) -> None:
+        nonlocal writes
+        writes += folder.exists() and (folder / "config.json").exists()
+        if writes == write:
+            raise KeyboardInterrupt
+        replace_file(source, target)
+
+    monkeypatch.setattr(os, "replace", counted)
+    with pytest.raises(KeyboardInterrupt):
+        train(folder)
+    train(folder)
+    assert outcome(folder) == whole
+
+
+def test_a_finished_run_goes_on_to_more_epochs_as_if_it_had_not_finished(tmp_path: Path, whole: dict[str, Any]) -> None:
+    train(tmp_path / "run", epochs=1)
+    train(tmp_path / "run", epochs=3)
+    assert outcome(tmp_path / "run") == whole
+
+
+def test_a_finished_run_that_is_resumed_stays_as_it_is(tmp_path: Path, whole: dict[str, Any]) -> None:
+    train(tmp_path / "run")
+    train(tmp_path / "run")
+    assert outcome(tmp_path / "run") == whole
+
+
+def test_going_on_compiles_nothing_that_is_compiled_already(tmp_path: Path) -> None:
+    trainer, state = start(EXPERIMENT, DIGITS)
+    examples = jax.tree.map(jnp.asarray, DIGITS.train[: EXPERIMENT.learning.train].v)
+    fit(trainer, state, examples, epochs=2)
+    count = _advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    state = trainer.advance(state, examples, 5)
+    Run(tmp_path).save(state, [], 0.0)
+    state, _, _ = Run(tmp_path).load(state)
+    fit(trainer, state, examples, epochs=2)
+    assert _advance.run._cache_size() == count  # pyright: ignore[reportFunctionMemberAccess]
+
+
+# ---- at the command line ----
+
+TRAIN = "train digits --hidden 6 --nudge random-sign --persistent --batch-size 5 --train 58 --decay 0.9".split()
+DIVERGE = ["--optimizer", "sgd", "--learning-rate", "1e3", "--l2", "1"]  # θ grows a thousandfold each minibatch
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *args: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["eqprop", *map(str, args)])
+    try:
+        main()
+    except SystemExit as exit:
+        assert isinstance(exit.code, int)
+        return exit.code
+    return 0
+
+
+@pytest.mark.usefixtures("piecemeal")
+def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_scraps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: dict[str, Any]
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("eqprop.cli.progress.TrainingBar.update", interrupt)
+        assert command(patch, *TRAIN, "--epochs", "2", "--run-dir", folder, "--checkpoint-seconds", "0") == 130
+    assert "interrupted" in capsys.readouterr().err
+    scrap = folder / ".checkpoint.safetensors.k3x.part"
+    scrap.write_bytes(b"half a checkpoint")
+    assert command(monkeypatch, "train", "--resume", folder, "--epochs", "3") == 0
+    assert not scrap.exists()
+    assert outcome(folder) == whole
+    # The raised number is what the next resume goes by.
+    assert json.loads((folder / "config.json").read_text())["learning"]["epochs"] == 3
+
+
+@pytest.mark.usefixtures("piecemeal")
+def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert command(monkeypatch, *TRAIN, *DIVERGE, "--run-dir", folder, "--checkpoint-seconds", "0") == 3
+    shown = capsys.readouterr()
+    assert "stopped: values are no longer finite in epoch" in shown.err
+    assert "lower the learning rate" in shown.err
+    assert f"checkpoint is in {folder}" in shown.err
+    assert shown.out == ""
+    assert not (folder / "result.json").exists()
+
+    run = Run.open(folder)
+    experiment = Experiment.from_dict(run.config)
+    _, fresh = start(experiment, DIGITS)
+    state, history, _ = run.load(fresh)
+    assert (len(history), int(state.batch)) != (0, 0)
+    for name in ("checkpoint.safetensors", "weights.safetensors"):
+        for array in safetensors.numpy.load_file(folder / name).values():
+            assert np.isfinite(array).all()
+    # What is kept is the last good state: the very next minibatch is the bad one.
+    with pytest.raises(DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}:"):
+        perform(experiment, DIGITS, run)
+
+
+def test_a_run_that_diverges_before_its_first_checkpoint_claims_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert command(monkeypatch, *TRAIN, *DIVERGE, "--run-dir", folder) == 3
+    assert ("last good checkpoint" in capsys.readouterr().err) == (folder / "checkpoint.safetensors").exists()
