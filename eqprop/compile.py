@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 
+from eqprop.errors import InputError
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -28,8 +30,19 @@ def compiled(function: Function) -> Function:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = jax.tree.flatten((args, kwargs))
         dynamic = [leaf if eqx.is_array_like(leaf) else None for leaf in leaves]
-        rest = tuple(None if eqx.is_array_like(leaf) else leaf for leaf in leaves)
+        rest = tuple(None if eqx.is_array_like(leaf) else _hashable(leaf) for leaf in leaves)
         return run((rest, treedef), dynamic)
 
     wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+def _hashable(leaf: Any) -> Any:
+    try:
+        hash(leaf)
+    except TypeError as error:
+        raise InputError(
+            f"{leaf!r} cannot be part of a compiled program ({error}): "
+            "make it a function, a frozen dataclass or an equinox.Module"
+        ) from error
+    return leaf

@@ -22,8 +22,10 @@ def main() -> None:
         fail("error", error, 2)
     except DivergedError as error:
         fail("stopped", error, 3)
-    except KeyboardInterrupt:
-        fail("interrupted", "", 130)
+    except OSError as error:  # a full disk, a folder that may not be written
+        fail("error", error, 1)
+    except KeyboardInterrupt as error:
+        fail("interrupted", error, 130)
 
 
 def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:

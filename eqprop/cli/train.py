@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -77,10 +78,13 @@ class Train:
         run = self._open_run("-".join(map(str, experiment.sizes(*examples.widths))))
         size = self.learning.batch_size
         batches = -(-len(examples.train[: self.learning.train]) // size)
-        with TrainingBar(self.learning.epochs, batches, size) as bar:
-            result, history = perform(
-                experiment, examples, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update
-            )
+        try:
+            with TrainingBar(self.learning.epochs, batches, size) as bar:
+                result, history = perform(
+                    experiment, examples, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update
+                )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"go on with `eqprop train --resume {run.folder}`") from None
         picture = io.BytesIO()
         plots.learning_curve(history, f"{result['dataset']}, {result['net']}").savefig(picture, dpi=150)
         write_atomic(run.folder / "learning_curve.png", picture.getvalue())
@@ -96,8 +100,14 @@ class Train:
             run = Run.open(self.output.resume)
             run.write_config(config)  # the number of epochs may have been raised
             return run
-        name = f"{self.dataset}-{net}-{datetime.now():%Y%m%d-%H%M%S}"
-        return Run.create(self.output.run_dir or Path("runs") / name, config)
+        return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), config)
+
+
+def fresh_folder(name: str) -> Path:
+    """A folder in runs/ that does not exist yet."""
+    stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    candidates = (stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in count(1))
+    return next(folder for folder in candidates if not folder.exists())
 
 
 def saved(folder: Path) -> Experiment:

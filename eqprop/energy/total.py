@@ -1,10 +1,10 @@
 """F, the total energy: the one object that all of Equilibrium Propagation is formulated in (section 3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol
 
+import equinox as eqx
 import jax
 from jax import Array
 
@@ -24,8 +24,7 @@ class TotalEnergy(Protocol):
     def __call__(self, theta: Any, v: Any, beta: Any, s: Any, /) -> Array: ...
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(eqx.Module):
     """F(θ, v, β, s) = E(θ, x, s) + β C(θ, y, s) with v = (x, y).
 
     Any callables of that form will do. The box, the blocks and the curvature come from the energy and the
@@ -35,7 +34,7 @@ class Total:
     energy: Any
     cost: Any
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         for role, signature in (("energy", "E(theta, x, s)"), ("cost", "C(theta, y, s)")):
             if not callable(part := getattr(self, role)):
                 raise InputError(f"{role}={part!r} cannot be called: give a function {signature}")
@@ -58,6 +57,8 @@ class Total:
 
     def curvature(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any, block: Any) -> dict[str, Any]:
         """A bound on ∂²F/∂s² for each layer of `block` while the other blocks stay put."""
+        if not hasattr(self.cost, "curvature"):
+            raise InputError(f"block descent needs {self.cost!r} to bound its `curvature`: add it, or use Gradient")
         x, _ = v
         added = self.cost.curvature(beta)
         bounds = self.energy.curvature(theta, x, s, block)

@@ -35,7 +35,7 @@ class TrainState(NamedTuple):
 
 
 class Trainer(eqx.Module):
-    """Θ ← θ − rate · optimizer(∂J/∂θ), one minibatch after the other.
+    """θ ← θ − rate · optimizer(∂J/∂θ), one minibatch after the other.
 
     F: the total energy.
     rule: how the gradient is had, e.g. `EquilibriumPropagation()`.
