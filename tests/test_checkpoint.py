@@ -169,7 +169,7 @@ def test_another_structure_shape_or_type_is_refused(tmp_path: Path, like: Any, s
 
 
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no file .*absent"):
+    with pytest.raises(InputError, match=r"no file .*absent"):
         checkpoint.load(tmp_path / "absent", {})
 
 

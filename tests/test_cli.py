@@ -268,7 +268,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "momentum": (0.9, SGD),
     "decay": (0.5, {}),
     "seed": (1, {}),
-    "valid": (200, {}),
+    "valid": (200, {"train": None, "epochs": 1}),
     "train": (50, {}),
 }
 

@@ -20,8 +20,9 @@ import pytest
 import safetensors.numpy
 
 from eqprop import DivergedError, Progress, Run, data, fit
-from eqprop.cli.main import main
-from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, perform
+from eqprop.cli.main import main, parse
+from eqprop.cli.train import Train
+from eqprop.experiment import Experiment, perform
 from eqprop.experiment.perform import start
 from eqprop.train.loop import _advance
 
@@ -43,17 +44,16 @@ def outcome(folder: Path) -> dict[str, Any]:
     return found
 
 
-def minibatches(folder: Path) -> int:
-    """How many the checkpoint has behind it."""
+def reached(folder: Path) -> tuple[int, int]:
+    """The epochs and the minibatches of the next that the checkpoint has behind it."""
     arrays = safetensors.numpy.load_file(folder / "checkpoint.safetensors")
-    return int(arrays["epoch"]) * BATCHES + int(arrays["batch"])
+    return int(arrays["epoch"]), int(arrays["batch"])
 
 
 # ---- killed ----
 
 KILLS = 10
-SETTINGS = "--persistent --nudge random-sign --hidden 200 --free-steps 600 --nudged-steps 20 --epochs 18".split()
-BATCHES = 126  # in an epoch
+SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 600 --nudged-steps 20 --epochs 20"
 PATIENCE = 300  # seconds, after which a process is taken to hang
 
 
@@ -69,7 +69,7 @@ class Process:
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
-        how = ["--resume", str(folder)] if folder.exists() else ["digits", *SETTINGS, "--run-dir", str(folder)]
+        how = ["--resume", str(folder)] if folder.exists() else [*SETTINGS.split(), "--run-dir", str(folder)]
         command = [sys.executable, "-m", "eqprop", "train", *how, "--checkpoint-seconds", "0"]
         with open(folder.with_suffix(".log"), "w") as log:
             self.process = subprocess.Popen(command, env=os.environ | store, stdout=log, stderr=subprocess.STDOUT)
@@ -98,17 +98,16 @@ def test_a_run_killed_again_and_again_ends_with_the_weights_of_one_left_alone(tm
     try:
         history = whole / "history.jsonl"
         reference.wait_until(lambda: history.exists() and history.stat().st_size > 0)
-        reached = [0]
+        ways = [(0, 0)]
         for kill in range(KILLS):
             process = Process(torn, tmp_path / "cache")
             process.wait_until(lambda process=process: process.stamp() != process.saved)
-            if kill % 2:
-                time.sleep(moments.uniform(0, 0.3))
-            else:  # while a file is being written
+            time.sleep(moments.uniform(0, 0.5))
+            if kill % 2:  # while a file is being written
                 process.wait_until(lambda: any(torn.glob(".*.part")))
             assert process.kill() == -signal.SIGKILL
-            reached.append(minibatches(torn))
-        assert sorted(set(reached)) == reached  # each went on from where the one before was killed
+            ways.append(reached(torn))
+        assert sorted(set(ways)) == ways  # each went on from where the one before was killed
         process = Process(torn, tmp_path / "cache")
         assert process.process.wait(PATIENCE) == 0, torn.with_suffix(".log").read_text()
         assert reference.process.wait(PATIENCE) == 0, whole.with_suffix(".log").read_text()
@@ -121,12 +120,15 @@ def test_a_run_killed_again_and_again_ends_with_the_weights_of_one_left_alone(tm
 
 # ---- stopped from within, which is quicker and can be aimed ----
 
-EXPERIMENT = Experiment(
-    "digits",
-    network=NetworkOptions(hidden=(6,)),
-    settling=SettlingOptions(nudge="random-sign", persistent=True),
-    learning=LearningOptions(epochs=3, batch_size=5, train=58, decay=0.9),
-)
+
+def experiment(*args: str) -> Experiment:
+    command = parse(["train", *args])
+    assert isinstance(command, Train)
+    return command.experiment
+
+
+OPTIONS = "digits --hidden 6 --nudge random-sign --persistent --batch-size 5 --train 58 --epochs 3"
+EXPERIMENT = experiment(*OPTIONS.split())
 FEW = 12  # minibatches in an epoch, the last of them not full
 DIGITS = data.load("digits")
 
@@ -135,9 +137,9 @@ def train(
     folder: Path, observe: Callable[[Progress], None] = lambda _: None, epochs: int = 3, every: float = 0
 ) -> None:
     """Begin the run in the folder, or go on with it."""
-    experiment = replace(EXPERIMENT, learning=replace(EXPERIMENT.learning, epochs=epochs))
-    run = Run.open(folder) if folder.exists() else Run.create(folder, experiment.to_dict())
-    perform(experiment, DIGITS, run, checkpoint_seconds=every, observe=observe)
+    longer = replace(EXPERIMENT, learning=replace(EXPERIMENT.learning, epochs=epochs))
+    run = Run.open(folder) if folder.exists() else Run.create(folder, longer.to_dict())
+    perform(longer, DIGITS, run, checkpoint_seconds=every, observe=observe)
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +234,7 @@ def test_going_on_compiles_nothing_that_is_compiled_already(tmp_path: Path) -> N
 
 # ---- at the command line ----
 
-TRAIN = "train digits --hidden 6 --nudge random-sign --persistent --batch-size 5 --train 58 --decay 0.9".split()
+TRAIN = ["train", *OPTIONS.split()]
 DIVERGE = ["--optimizer", "sgd", "--learning-rate", "1e3", "--l2", "1"]  # θ grows a thousandfold each minibatch
 
 
@@ -281,8 +283,8 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
     assert not (folder / "result.json").exists()
 
     run = Run.open(folder)
-    experiment = Experiment.from_dict(run.config)
-    _, fresh = start(experiment, DIGITS)
+    diverging = Experiment.from_dict(run.config)
+    _, fresh = start(diverging, DIGITS)
     state, history, _ = run.load(fresh)
     assert (len(history), int(state.batch)) != (0, 0)
     for name in ("checkpoint.safetensors", "weights.safetensors"):
@@ -290,7 +292,7 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
             assert np.isfinite(array).all()
     # What is kept is the last good state: the very next minibatch is the bad one.
     with pytest.raises(DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}:"):
-        perform(experiment, DIGITS, run)
+        perform(diverging, DIGITS, run)
 
 
 def test_a_run_that_diverges_before_its_first_checkpoint_claims_none(

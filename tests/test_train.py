@@ -41,7 +41,7 @@ def test_an_epoch_is_its_minibatches_one_by_one() -> None:
     """Every example once, in an order that the seed decides, the last minibatch as small as it is."""
     theta, v = draw()
     key = jax.random.key(5)
-    order = jax.random.permutation(jax.random.fold_in(key, 0), EXAMPLES)
+    order = jax.random.permutation(jax.random.split(jax.random.fold_in(key, 0))[0], EXAMPLES)
     assert sorted(order.tolist()) == list(range(EXAMPLES))
     errors = 0.0
     for start in range(0, EXAMPLES, 4):

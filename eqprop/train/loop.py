@@ -110,8 +110,8 @@ class Trainer(eqx.Module):
 def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainState:
     examples = len(jax.tree.leaves(v)[0])
     size, batches = trainer.batch_size, trainer.batches(examples)
-    epoch_key = jax.random.fold_in(state.key, state.epoch)
-    order = jax.random.permutation(epoch_key, examples)
+    order_key, rule_key = jax.random.split(jax.random.fold_in(state.key, state.epoch))
+    order = jax.random.permutation(order_key, examples)
     # The last minibatch is filled up with an example that does not exist: it reads some other, weighs nothing
     # and is not written back, so that all minibatches have one shape.
     order = jnp.pad(order, (0, size * batches - examples), constant_values=examples).reshape(batches, size)
@@ -122,18 +122,18 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
         index = order[i]
         real = index < examples
         take = lambda a: a.at[index].get(mode="clip")  # noqa: E731
-        start = trainer.rest(size) if state.particles is None else jax.tree.map(take, state.particles)
+        start = jax.tree.map(take, state.particles) if trainer.persistent else trainer.rest(size)
         v_i = jax.tree.map(take, v)
-        gradient, s, _ = trainer.rule(
-            trainer.F, state.theta, v_i, start, jax.random.fold_in(epoch_key, i), real.astype(jnp.float32)
-        )
+        key, weight = jax.random.fold_in(rule_key, i), real.astype(jnp.float32)
+        gradient, s, _ = trainer.rule(trainer.F, state.theta, v_i, start, key, weight)
+        particles = state.particles
+        if trainer.persistent:
+            particles = jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), particles, s)
         updates, optimizer = trainer.optimizer.update(gradient, state.optimizer, state.theta)
         return state._replace(
             theta=optax.apply_updates(state.theta, jax.tree.map(jnp.multiply, updates, rates)),
             optimizer=optimizer,
-            particles=jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), state.particles, s)
-            if trainer.persistent
-            else None,
+            particles=particles,
             sums=jax.tree.map(jnp.add, state.sums, _sums(trainer, state.theta, v_i, s, real)),
         )
 
