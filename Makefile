@@ -11,7 +11,7 @@ run: .venv/run
 test: .venv/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2
 
 format: .venv/dev
