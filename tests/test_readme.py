@@ -23,7 +23,7 @@ def test_the_quick_start_is_short_and_learns(capsys: pytest.CaptureFixture[str])
     exec(compile(SNIPPETS[0], "README.md", "exec"), names)
     history = names["history"]
     assert isinstance(history, list)
-    assert history[-1]["valid_error"] < 0.05
+    assert history[-1]["valid_error"] < 0.1
 
 
 def test_linked_files_exist() -> None:

@@ -53,7 +53,7 @@ def reached(folder: Path) -> tuple[int, int]:
 # ---- killed ----
 
 KILLS = 10
-SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 600 --nudged-steps 20 --epochs 20"
+SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 300 --nudged-steps 20 --epochs 40"
 PATIENCE = 300  # seconds, after which a process is taken to hang
 
 

@@ -34,7 +34,7 @@ class Fetch:
 
     def run(self) -> None:
         folder = fetch(self.name, self.data_dir, lambda message: screen.print(message, highlight=False))
-        out.print(str(folder), soft_wrap=True, highlight=False)
+        out.print(str(folder), markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,14 @@ def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
         )
 
-    command = read(train.Train.of(PRESETS[next((a for a in args if a in PRESETS), "digits")]))
-    if isinstance(command, train.Train) and command.output.resume is not None:
+    guess = args[1] if args[:1] == ["train"] and args[1:2] and args[1] in PRESETS else "digits"
+    command = read(train.Train.of(PRESETS[guess]))
+    if not isinstance(command, train.Train):
+        return command
+    if command.output.resume is not None:
         # What is not on the command line comes from the run; what is must agree with it.
-        resumed = read(train.Train.of(train.saved(command.output.resume)))
-        assert isinstance(resumed, train.Train)
-        return resumed
-    return command
+        return read(train.Train.of(train.saved(command.output.resume)))
+    return command if command.dataset == guess else read(train.Train.of(PRESETS[command.dataset]))
 
 
 def fail(word: str, reason: object, status: int) -> None:

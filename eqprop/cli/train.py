@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from eqprop import data, plots
+from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.progress import TrainingBar
 from eqprop.errors import InputError
@@ -85,22 +85,19 @@ class Train:
                 )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"go on with `eqprop train --resume {run.folder}`") from None
-        picture = io.BytesIO()
-        plots.learning_curve(history, f"{result['dataset']}, {result['net']}").savefig(picture, dpi=150)
-        write_atomic(run.folder / "learning_curve.png", picture.getvalue())
+        draw(run, history, f"{result['dataset']}, {result['net']}")
         if output.json:
             print_json(result)
         else:
             out.print(result_table(result))
-            out.print(f"in {run.folder}", highlight=False, soft_wrap=True)
+            out.print(f"in {run.folder}", markup=False, highlight=False, soft_wrap=True)
 
     def _open_run(self, net: str) -> Run:
-        config = self.experiment.to_dict()
         if self.output.resume is not None:
             run = Run.open(self.output.resume)
-            run.write_config(config)  # the number of epochs may have been raised
+            run.clear_leftovers()
             return run
-        return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), config)
+        return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
 
 
 def fresh_folder(name: str) -> Path:
@@ -108,6 +105,15 @@ def fresh_folder(name: str) -> Path:
     stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     candidates = (stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in count(1))
     return next(folder for folder in candidates if not folder.exists())
+
+
+def draw(run: Run, history: list[dict[str, float]], title: str) -> None:
+    """The learning curve, in the run's folder."""
+    from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
+
+    picture = io.BytesIO()
+    plots.learning_curve(history, title).savefig(picture, dpi=150)
+    write_atomic(run.folder / "learning_curve.png", picture.getvalue())
 
 
 def saved(folder: Path) -> Experiment:

@@ -178,6 +178,8 @@ class Hopfield:
         size = dict(self.layers)[self.clamped]
         if jnp.shape(x) != (size,):
             raise InputError(f"an input of shape {jnp.shape(x)} does not fit layer {self.clamped!r} of {size} units")
+        if theta.keys() != {"W", "b"}:
+            raise InputError(f"theta has {sorted(theta)} instead of ['W', 'b']")
         states = {layer: (size,) for layer, size in self.free.items()}
         _check_shapes("the state", states, s)
         _check_shapes("theta['W']", {name(synapse): synapse.shape for synapse in self.synapses}, theta["W"])

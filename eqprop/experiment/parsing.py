@@ -28,8 +28,19 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if typing.get_origin(hint) is tuple and isinstance(value, list | tuple):
         return tuple(_value(typing.get_args(hint)[0], item, where) for item in value)
     if not _fits(hint, value):
-        raise InputError(f"{where} is {value!r}, which does not fit {getattr(hint, '__name__', hint)}")
+        raise InputError(f"{where} is {value!r}, which is not {_words(hint)}")
     return value
+
+
+def _words(hint: Any) -> str:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, args))}"
+    if origin is tuple:
+        return f"a list of {_words(args[0]).removeprefix('a ')}s"
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(map(_words, args))
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(hint, "null")
 
 
 def _fits(hint: Any, value: Any) -> bool:
@@ -38,6 +49,6 @@ def _fits(hint: Any, value: Any) -> bool:
         return value in args
     if origin in (types.UnionType, typing.Union):
         return any(_fits(arg, value) for arg in args)
-    if isinstance(value, bool):
+    if origin is tuple or isinstance(value, bool):
         return hint is bool
     return isinstance(value, int | float if hint is float else hint)

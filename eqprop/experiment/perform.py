@@ -33,6 +33,9 @@ def perform(
     epochs = experiment.learning.epochs
     if len(history) > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already done {len(history)}: ask for more")
+    if run.config != (config := experiment.to_dict()):  # more epochs than at first
+        run.write_config(config)
+    run.write_history(history)
     saved = time.monotonic()
 
     def keep(progress: Progress) -> None:
@@ -45,12 +48,12 @@ def perform(
             saved = time.monotonic()
         observe(progress)
 
-    run.write_history(history)
     try:
         train = data.train[: experiment.learning.train]
         state, _ = fit(trainer, state, train.v, data.valid.v, epochs=epochs, seconds=seconds, observe=keep)
     except DivergedError as error:
-        raise DivergedError(f"{error}. The last good checkpoint is in {run.folder}") from error
+        kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
+        raise DivergedError(f"{error}. {kept}") from error
     run.save(state, history, 0.0)
     times = [record["seconds"] for record in history]
     result = measure(experiment, data, trainer, state.theta, len(history)) | {

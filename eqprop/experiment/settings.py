@@ -1,18 +1,20 @@
 """An experiment as data: every setting that decides what a training run computes, and nothing else."""
 
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
 from typing import Any, Literal
 
 import optax
 
 from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.data import NAMES
 from eqprop.energy import ACTIVATIONS, Hopfield, Total
 from eqprop.errors import InputError
 from eqprop.experiment.parsing import from_dict
 from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
-from eqprop.train import Trainer
+from eqprop.train import Metric, Trainer
 
 NUDGES: dict[str, type[Nudge]] = {"one-sided": OneSided, "random-sign": RandomSign, "symmetric": Symmetric}
 
@@ -102,10 +104,15 @@ class Experiment:
     learning: LearningOptions = field(default_factory=LearningOptions)
 
     def __post_init__(self) -> None:
-        for name, low in (("epochs", 1), ("batch_size", 1), ("train", 1), ("valid", 0), ("seed", 0)):
-            value = getattr(self.learning, name)
+        if self.dataset not in NAMES:
+            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
+        positive = ("free_steps", "nudged_steps", "epochs", "batch_size", "train")
+        for name, low in [(name, 1) for name in positive] + [("valid", 0), ("seed", 0)]:
+            value = self.flat()[name]
             if value is not None and value < low:
                 raise InputError(f"{name}={value}: give a whole number of {low} or more")
+        if self.learning.seed >= 2**32:
+            raise InputError(f"seed={self.learning.seed}: give a number from 0 to 4294967295")
         if not 0 <= self.learning.momentum < 1:
             raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
         if not 0 < self.network.gain < float("inf"):
@@ -140,24 +147,18 @@ class Experiment:
         """The network and its trainer, for examples with so many inputs and outputs."""
         activation = ACTIVATIONS[self.network.activation]
         net = Hopfield.layered(*self.sizes(inputs, outputs), activation=activation)
-        cost = self._cost()
+        cost = _cost(self.cost)
         trainer = Trainer(
             Total(net, cost),
             self._rule(),
-            self._optimizer(),
+            _optimizer(self.learning.optimizer, self.learning.momentum),
             batch_size=self.learning.batch_size,
             rates=self._rates(net),
             decay=self.learning.decay,
             persistent=self.settling.persistent,
-            metrics={"error": cost.misclassified},
+            metrics={"error": _misclassified(cost)},
         )
         return net, trainer
-
-    def _cost(self) -> Cost:
-        chosen = self.cost
-        if chosen.cost == "squared":
-            return SquaredError(l1=chosen.l1, l2=chosen.l2)
-        return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
 
     def _rule(self) -> EquilibriumPropagation:
         chosen = self.settling
@@ -172,10 +173,6 @@ class Experiment:
             return Block(steps=steps, tol=chosen.tol, omega=chosen.omega)
         return Gradient(steps=steps, tol=chosen.tol, epsilon=chosen.epsilon)
 
-    def _optimizer(self) -> optax.GradientTransformation:
-        # The rates are the trainer's: there they are data, and changing them compiles nothing.
-        return optax.adam(1.0) if self.learning.optimizer == "adam" else optax.sgd(1.0, self.learning.momentum or None)
-
     def _rates(self, net: Hopfield) -> Any:
         rates = self.learning.learning_rate
         if not rates:
@@ -183,3 +180,24 @@ class Experiment:
         if len(rates) == 1:
             return rates[0]
         return net.per_layer(dict(zip(net.free, rates, strict=True)))
+
+
+def _cost(chosen: CostOptions) -> Cost:
+    if chosen.cost == "squared":
+        return SquaredError(l1=chosen.l1, l2=chosen.l2)
+    return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
+
+
+# Functions are part of a compiled program and equal only to themselves: kept, so that building an experiment
+# again does not compile it again.
+
+
+@cache
+def _misclassified(cost: Cost) -> Metric:
+    return cost.misclassified
+
+
+@cache
+def _optimizer(name: str, momentum: float) -> optax.GradientTransformation:
+    # The rates are the trainer's: there they are data, and changing them compiles nothing.
+    return optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)

@@ -1,7 +1,7 @@
 """Training: the loop, persistent particles, checkpoints, the run folder."""
 
 from eqprop.train.fit import Progress, fit
-from eqprop.train.loop import Trainer, TrainState
+from eqprop.train.loop import Metric, Trainer, TrainState
 from eqprop.train.run import Run
 
-__all__ = ["Progress", "Run", "TrainState", "Trainer", "fit"]
+__all__ = ["Metric", "Progress", "Run", "TrainState", "Trainer", "fit"]

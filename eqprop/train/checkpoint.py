@@ -76,7 +76,7 @@ def _plain(leaf: Any) -> np.ndarray:
 
 def _like(array: np.ndarray, leaf: Any) -> jax.Array:
     restored = jnp.asarray(array)
-    return jax.random.wrap_key_data(restored) if _is_key(leaf) else restored
+    return jax.random.wrap_key_data(restored, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else restored
 
 
 def _digest(arrays: dict[str, np.ndarray], text: str) -> str:

@@ -47,6 +47,9 @@ def fit(
     """
     check(trainer, state, train, valid)
     examples = len(jax.tree.leaves(train)[0])
+    for kept in map(len, jax.tree.leaves(state.particles)):
+        if kept != examples:
+            raise InputError(f"the state has particles of {kept} examples for a training set of {examples}")
     batches = trainer.batches(examples)
     train = jax.tree.map(jnp.asarray, train)
     history, piece = [], 1
@@ -70,9 +73,8 @@ def fit(
                 record |= {f"valid_{k}": a for k, a in trainer.measure(state.theta, valid).items()}
             record["seconds"] = seconds
             history.append(record)
-            state = state._replace(
-                epoch=state.epoch + 1, batch=jnp.array(0), sums={k: jnp.zeros(()) for k in state.sums}
-            )
+            blank = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
+            state = state._replace(epoch=state.epoch + 1, batch=blank[0], sums=blank[1])
         observe(Progress(state, batches, averages, seconds, record))
         if record:
             seconds = 0.0
@@ -81,6 +83,8 @@ def fit(
 
 def check(trainer: Trainer, state: TrainState, *sets: Any) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
+    if not len(jax.tree.leaves(sets[0])[0]):
+        raise InputError("the training set is empty: give at least one example")
     for v in (v for v in sets if v is not None):
         leaves = jax.tree.leaves(v)
         if len({len(leaf) for leaf in leaves}) > 1:

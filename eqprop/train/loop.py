@@ -81,8 +81,8 @@ class Trainer(eqx.Module):
             optimizer=self.optimizer.init(theta),
             particles=self.rest(examples) if self.persistent else None,
             key=key,
-            epoch=jnp.array(0),
-            batch=jnp.array(0),
+            epoch=jnp.zeros((), int),
+            batch=jnp.zeros((), int),
             sums={name: jnp.zeros(()) for name in ("cost", *self.metrics)},
         )
 

@@ -43,9 +43,12 @@ class Run:
         """The run of an earlier `create`."""
         if not (folder / "config.json").is_file():
             raise InputError(f"{folder} is not the folder of a run: it has no config.json")
-        for leftover in folder.glob(".*.part"):
-            leftover.unlink()
         return cls(folder)
+
+    def clear_leftovers(self) -> None:
+        """Remove what a kill in the middle of a write left behind; only for whoever goes on with the run."""
+        for leftover in self.folder.glob(".*.part"):
+            leftover.unlink()
 
     @property
     def config(self) -> Any:
@@ -55,6 +58,11 @@ class Run:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
 
+    @property
+    def saved(self) -> bool:
+        """Whether there is a checkpoint."""
+        return (self.folder / "checkpoint.safetensors").exists()
+
     def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
         """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
         notes = {"history": history, "seconds": seconds}
@@ -63,10 +71,9 @@ class Run:
 
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""
-        path = self.folder / "checkpoint.safetensors"
-        if not path.exists():
+        if not self.saved:
             return like, [], 0.0
-        state, notes = checkpoint.load(path, like)
+        state, notes = checkpoint.load(self.folder / "checkpoint.safetensors", like)
         return state, notes["history"], notes["seconds"]
 
     def load_weights(self, like: Any) -> tuple[Any, int]:
