@@ -1,5 +1,7 @@
 """`python -m eqprop` is the command `eqprop`."""
 
+import sys
+
 from eqprop.cli.main import main
 
-main()
+sys.exit(main())

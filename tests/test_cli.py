@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from command import run
 from eqprop import data, fit
 from eqprop.cli.evaluate import Evaluate
-from eqprop.cli.main import main, parse
+from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
 from eqprop.data import NAMES
 from eqprop.experiment import PRESETS, Experiment
@@ -25,17 +26,6 @@ from eqprop.experiment.perform import start
 GROUPS = ("network", "cost", "settling", "learning")
 OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
 TRAIN = ["train", "digits", "--train", "60", "--hidden", "5", "--epochs", "2", "--batch-size", "20"]
-
-
-def run(*args: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["eqprop", *args])
-        try:
-            main()
-        except SystemExit as exit:
-            assert isinstance(exit.code, int)
-            return exit.code
-    return 0
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:

@@ -18,23 +18,12 @@ import pytest
 import safetensors.numpy
 
 import eqprop as ep
-from eqprop.cli.main import main
+from command import run
 from eqprop.data.registry import IDX_SETS
 from eqprop.experiment import Experiment
 
 TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2", "--beta", "0.5"]
 CHECKPOINT, WEIGHTS, CONFIG = "checkpoint.safetensors", "weights.safetensors", "config.json"
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
-    """The exit status of the command line; what it raises besides is a traceback to its user."""
-    monkeypatch.setattr(sys, "argv", ["eqprop", *args])
-    try:
-        main()
-    except SystemExit as exit:
-        assert isinstance(exit.code, int)
-        return exit.code
-    return 0
 
 
 def unboxed(text: str) -> str:
@@ -52,8 +41,7 @@ def files(folder: Path) -> dict[str, bytes | None]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two epochs, to be copied and spoilt."""
     folder = tmp_path_factory.mktemp("finished") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        assert run(patch, *TRAIN, "--run-dir", str(folder)) == 0
+    assert run(*TRAIN, "--run-dir", folder) == 0
     return folder
 
 
@@ -133,7 +121,7 @@ def test_train_refuses(
     says: str,
 ) -> None:
     before = files(place)
-    status = run(monkeypatch, *TRAIN, *options.split())
+    status = run(*TRAIN, *options.split())
     shown = capsys.readouterr()
     assert status == 2
     assert names in unboxed(shown.err)
@@ -301,7 +289,7 @@ def test_command_refuses(
 ) -> None:
     spoil(place)
     before = files(place)
-    status = run(monkeypatch, *command.split())
+    status = run(*command.split())
     shown = capsys.readouterr()
     assert status == 2
     assert names in unboxed(shown.err)
@@ -335,7 +323,7 @@ def test_a_run_folder_that_cannot_be_written_is_named(
 
     # Permissions do not stop the superuser, who runs the tests in many a container.
     monkeypatch.setattr("eqprop.files.tempfile.mkstemp", refuse)
-    assert run(monkeypatch, *TRAIN, "--run-dir", "new") in (1, 2)
+    assert run(*TRAIN, "--run-dir", "new") in (1, 2)
     message = unboxed(capsys.readouterr().err)
     assert "Permission denied" in message
     assert "new" in message
@@ -349,7 +337,7 @@ def test_a_full_disk_ends_training_with_a_word_and_spares_what_was_saved(
 
     before = files(place)
     monkeypatch.setattr(os, "fsync", refuse)
-    assert run(monkeypatch, *RESUME.split(), "--epochs", "3") in (1, 2)
+    assert run(*RESUME.split(), "--epochs", "3") in (1, 2)
     message = unboxed(capsys.readouterr().err)
     assert "No space left on device" in message
     assert "run/" in message

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from command import run
 from eqprop import DivergedError, Progress, Run, data, fit
-from eqprop.cli.main import main, parse
+from eqprop.cli.main import parse
 from eqprop.cli.train import Train
 from eqprop.experiment import Experiment, perform
 from eqprop.experiment.perform import start
@@ -238,16 +239,6 @@ TRAIN = ["train", *OPTIONS.split()]
 DIVERGE = ["--optimizer", "sgd", "--learning-rate", "1e3", "--l2", "1"]  # θ grows a thousandfold each minibatch
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *args: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["eqprop", *map(str, args)])
-    try:
-        main()
-    except SystemExit as exit:
-        assert isinstance(exit.code, int)
-        return exit.code
-    return 0
-
-
 @pytest.mark.usefixtures("piecemeal")
 def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_scraps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: dict[str, Any]
@@ -258,11 +249,11 @@ def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_sc
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr("eqprop.cli.progress.TrainingBar.update", interrupt)
-        assert command(patch, *TRAIN, "--epochs", "2", "--run-dir", folder, "--checkpoint-seconds", "0") == 130
+        assert run(*TRAIN, "--epochs", "2", "--run-dir", folder, "--checkpoint-seconds", "0") == 130
     assert "interrupted" in capsys.readouterr().err
     scrap = folder / ".checkpoint.safetensors.k3x.part"
     scrap.write_bytes(b"half a checkpoint")
-    assert command(monkeypatch, "train", "--resume", folder, "--epochs", "3") == 0
+    assert run("train", "--resume", folder, "--epochs", "3") == 0
     assert not scrap.exists()
     assert outcome(folder) == whole
     # The raised number is what the next resume goes by.
@@ -274,7 +265,7 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    assert command(monkeypatch, *TRAIN, *DIVERGE, "--run-dir", folder, "--checkpoint-seconds", "0") == 3
+    assert run(*TRAIN, *DIVERGE, "--run-dir", folder, "--checkpoint-seconds", "0") == 3
     shown = capsys.readouterr()
     assert "stopped: values are no longer finite in epoch" in shown.err
     assert "lower the learning rate" in shown.err
@@ -282,22 +273,22 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
     assert shown.out == ""
     assert not (folder / "result.json").exists()
 
-    run = Run.open(folder)
-    diverging = Experiment.from_dict(run.config)
+    kept = Run.open(folder)
+    diverging = Experiment.from_dict(kept.config)
     _, fresh = start(diverging, DIGITS)
-    state, history, _ = run.load(fresh)
+    state, history, _ = kept.load(fresh)
     assert (len(history), int(state.batch)) != (0, 0)
     for name in ("checkpoint.safetensors", "weights.safetensors"):
         for array in safetensors.numpy.load_file(folder / name).values():
             assert np.isfinite(array).all()
     # What is kept is the last good state: the very next minibatch is the bad one.
     with pytest.raises(DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}:"):
-        perform(diverging, DIGITS, run)
+        perform(diverging, DIGITS, kept)
 
 
 def test_a_run_that_diverges_before_its_first_checkpoint_claims_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    assert command(monkeypatch, *TRAIN, *DIVERGE, "--run-dir", folder) == 3
+    assert run(*TRAIN, *DIVERGE, "--run-dir", folder) == 3
     assert ("last good checkpoint" in capsys.readouterr().err) == (folder / "checkpoint.safetensors").exists()

@@ -14,18 +14,19 @@ DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a
 learn by being nudged and settling again."""
 
 
-def main() -> None:
-    """Run `eqprop`; errors that are the user's to mend come without a traceback."""
+def main(args: list[str] | None = None) -> int:
+    """Run `eqprop` and return its exit status; errors that are the user's to mend come without a traceback."""
     try:
-        parse(sys.argv[1:]).run()
+        parse(sys.argv[1:] if args is None else args).run()
     except InputError as error:
-        fail("error", error, 2)
+        return explain("error", error, 2)
     except DivergedError as error:
-        fail("stopped", error, 3)
+        return explain("stopped", error, 3)
     except OSError as error:  # a full disk, a folder that may not be written
-        fail("error", error, 1)
+        return explain("error", error, 1)
     except KeyboardInterrupt as error:
-        fail("interrupted", error, 130)
+        return explain("interrupted", error, 130)
+    return 0
 
 
 def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:
@@ -55,8 +56,8 @@ def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:
     return command if command.dataset == guess else read(train.Train.of(PRESETS[command.dataset]))
 
 
-def fail(word: str, reason: object, status: int) -> None:
-    """Say why on stderr, and exit."""
+def explain(word: str, reason: object, status: int) -> int:
+    """Say why on stderr, and hand the exit status on."""
     screen.print(f"[bold red]{word}:[/]", end=" ")
     screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
-    sys.exit(status)
+    return status
