@@ -53,7 +53,14 @@ def settling(
         if path.shape[1] <= 12:
             _lines(axis, times, path, target if layer == layers[-1] else None)
         else:
-            image = axis.pcolormesh(times, np.arange(path.shape[1]), path.T, cmap="cividis", vmin=0, vmax=1)
+            image = axis.pcolormesh(
+                times,
+                np.arange(path.shape[1]),
+                path.T,
+                cmap="cividis",
+                vmin=min(0, path.min()),
+                vmax=max(1, path.max()),
+            )
             figure.colorbar(image, ax=axis, label="state", pad=0.01)
         axis.set_ylabel(f"{layer} units")
     for axis in axes:

@@ -96,6 +96,7 @@ OPTIONS = [
     (f"--seed {2**64}", f"seed={2**64}", str(2**32 - 1)),
     ("--valid -1", "valid=-1", "0 or more"),
     ("--valid 1797", "valid", "not 1797"),
+    ("--train 1258", "train=1258", "1257"),
     ("--train 0", "train=0", "1 or more"),
     ("--activation relu", "activation", "hard_sigmoid"),
     ("--nudge hard", "nudge", "random-sign"),
@@ -379,6 +380,19 @@ def with_value(array: np.ndarray, value: float) -> np.ndarray:
     return changed
 
 
+STATE = trainer().init(theta(), 6, jax.random.key(0))
+
+
+class Partial:
+    """A total energy that forgot a layer."""
+
+    blocks = (("hidden",),)
+    curvature = F.curvature
+
+    def __call__(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return F(theta, v, beta, s)
+
+
 API = {
     "synapse to an unknown layer": (lambda: ep.Hopfield(SIZES, [*PAIRS, ("hidden", "out")]), "unknown layer 'out'"),
     "synapse twice": (lambda: ep.Hopfield(SIZES, [*PAIRS, PAIRS[0]]), "('input', 'hidden') is given twice"),
@@ -413,7 +427,7 @@ API = {
         "shape (5,) does not fit layer 'input' of 3",
     ),
     "target too wide": (lambda: fit(y=np.zeros((6, 5))), "shape (5,) does not fit layer 'output' of (2,)"),
-    "state without a layer": (lambda: settle(s={"hidden": jnp.zeros((6, 4))}), "mind 'output'"),
+    "state without a layer": (lambda: settle(s={"hidden": jnp.zeros((6, 4))}), "it has ['hidden']"),
     "state too wide": (lambda: settle(s=NET.rest(6) | {"output": jnp.zeros((6, 3))}), "'output' has the shape (3,)"),
     "theta of another size": (
         lambda: fit(weights=theta(ep.Hopfield.layered(3, 5, 2))),
@@ -431,6 +445,21 @@ API = {
     "training set empty": (lambda: trainer().init(theta(), 0, jax.random.key(0)), "training set is empty"),
     "training set empty in the end": (lambda: fit(x=X[:0], y=Y[:0]), "training set is empty"),
     "particles of fewer examples": (lambda: fit(examples=4, persistent=True), "4"),
+    "data in a Split": (lambda: ep.fit(trainer(), STATE, ep.data.Split(X, Y), epochs=1), "its `v`"),  # pyright: ignore
+    "data without targets": (lambda: ep.fit(trainer(), STATE, X, epochs=1), "cannot take examples"),
+    "state of another optimizer": (
+        lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), (X, Y), epochs=1),
+        "another optimizer",
+    ),
+    "more minibatches than an epoch has": (lambda: trainer().advance(STATE, (X, Y), 2), "batches=2"),
+    "rates of another tree": (
+        lambda: trainer(rates={"W": 0.1}).init(theta(), 6, jax.random.key(0)),
+        "do not fit theta",
+    ),
+    "state of whole numbers": (lambda: settle(s=jax.tree.map(lambda u: u.astype(int), NET.rest(6))), "int32"),
+    "state of nothing": (lambda: settle(s={}), "cannot settle"),
+    "blocks that leave a layer out": (lambda: settle(F=Partial()), "each once"),
+    "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "('input-hidden',) is not a pair"),  # pyright: ignore
     "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "relax.Gradient"),
     "Block on a bare energy": (lambda: settle(F=ep.Total(lambda theta, x, s: 0.0, ep.SquaredError())), "curvature"),
     "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),

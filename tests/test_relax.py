@@ -181,3 +181,23 @@ def test_beta_may_differ_between_examples() -> None:
     for i, beta in enumerate(several):
         alone, _ = relaxation(problem.F, theta, v, beta, rest)
         np.testing.assert_allclose(mixed["output"][i], alone["output"][i], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("relaxation", [ep.Gradient(steps=5), ep.Block(steps=5), ep.Block(steps=5, tol=1e-3)])
+def test_a_state_keeps_its_precision(relaxation: ep.Relaxation) -> None:
+    problem = ZOO["layered"]
+    theta, v, rest = problem.draw(seed=6)
+    single = jax.tree.map(lambda u: u.astype(jnp.float32), rest)
+    s, _ = relaxation(problem.F, theta, v, jnp.array(0.5), single)
+    assert {u.dtype for u in s.values()} == {jnp.dtype(jnp.float32)}
+    relaxation.trace(problem.F, theta, v, jnp.array(0.5), single)
+
+
+def test_without_a_target_it_settles_to_the_same_prediction() -> None:
+    problem = ZOO["layered"]
+    theta, (x, y), rest = problem.draw(seed=6)
+    relaxation = ep.Block(steps=20)
+    with_target, _ = relaxation(problem.F, theta, (x, y), 0.0, rest)
+    without, _ = relaxation(problem.F, theta, (x, None), 0.0, rest)
+    np.testing.assert_allclose(without["output"], with_target["output"], rtol=1e-6)

@@ -153,3 +153,12 @@ def test_an_energy_of_ones_own_trains_in_the_same_loop() -> None:
     state = trainer.init(jnp.zeros((2, 3)), 64, jax.random.key(1))
     state, _ = ep.fit(trainer, state, (x, x @ truth.T), epochs=40)
     np.testing.assert_allclose(state.theta, truth, atol=1e-3)
+
+
+def test_whatever_numbers_theta_is_made_of_training_compiles_once() -> None:
+    theta, v = draw()
+    trainer = make()
+    before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    state = trainer.init(jax.tree.map(np.asarray, theta), EXAMPLES, jax.random.key(0))
+    trainer.advance(trainer.advance(state, v, 1), v, 1)
+    assert loop._advance.run._cache_size() <= before + 1  # pyright: ignore[reportFunctionMemberAccess]

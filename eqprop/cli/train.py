@@ -20,6 +20,7 @@ from eqprop.experiment import (
     NetworkOptions,
     SettlingOptions,
     perform,
+    training_part,
 )
 from eqprop.files import write_atomic
 from eqprop.train import Run
@@ -75,9 +76,9 @@ class Train:
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
-        run = self._open_run("-".join(map(str, experiment.sizes(*examples.widths))))
         size = self.learning.batch_size
-        batches = -(-len(examples.train[: self.learning.train]) // size)
+        batches = -(-len(training_part(experiment, examples)) // size)
+        run = self._open_run("-".join(map(str, experiment.sizes(*examples.widths))))
         try:
             with TrainingBar(self.learning.epochs, batches, size) as bar:
                 result, history = perform(

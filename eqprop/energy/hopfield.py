@@ -24,7 +24,8 @@ class Hopfield:
 
     where u = (x, s): the layer `clamped` holds the input x and never moves, all others form the state s, a
     dict with one array per layer. θ is {"W": {"pre-post": …}, "b": {layer: …}}. The constant ½ Σ x_i² and
-    the inputs' biases, which no state can change, are left out.
+    the inputs' biases, which no state can change, are left out. Mind that inputs act through ρ(x): the hard
+    sigmoid hears nothing outside [0, 1], so scale them to it.
 
     Layered, skip-connected and fully connected networks differ in their list of `synapses` only: pairs of
     layer names, where a layer paired with itself has every pair of its own units connected. The object
@@ -54,11 +55,11 @@ class Hopfield:
             raise InputError(f"clamped={clamped!r} is not a layer: the layers are {', '.join(sizes)}")
         if len(sizes) < 2:
             raise InputError(f"a network needs a layer besides the clamped {clamped!r}: add an output layer")
-        pairs = [tuple(pair) for pair in synapses]
+        pairs: list[tuple[str, ...]] = [(pair,) if isinstance(pair, str) else tuple(pair) for pair in synapses]
         _check_pairs(pairs, sizes, clamped)
         joined = tuple(
             Lateral(pre, sizes[pre]) if pre == post else Dense(pre, post, (sizes[pre], sizes[post]))
-            for pre, post in pairs
+            for pre, post in pairs  # pyright: ignore[reportAssignmentType]  (checked to be pairs)
         )
         object.__setattr__(self, "layers", tuple(sizes.items()))
         object.__setattr__(self, "synapses", joined)

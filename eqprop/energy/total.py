@@ -28,7 +28,7 @@ class Total(eqx.Module):
     """F(θ, v, β, s) = E(θ, x, s) + β C(θ, y, s) with v = (x, y).
 
     Any callables of that form will do. The box, the blocks and the curvature come from the energy and the
-    cost where they have them.
+    cost where they have them. To predict without a target, let y be None: then F is E.
     """
 
     energy: Any
@@ -41,6 +41,8 @@ class Total(eqx.Module):
 
     def __call__(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any) -> Array:
         x, y = v
+        if y is None:
+            return self.energy(theta, x, s)
         return self.energy(theta, x, s) + beta * self.cost(theta, y, s)
 
     @property
@@ -57,8 +59,9 @@ class Total(eqx.Module):
 
     def curvature(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any, block: Any) -> dict[str, Any]:
         """A bound on ∂²F/∂s² for each layer of `block` while the other blocks stay put."""
-        if not hasattr(self.cost, "curvature"):
-            raise InputError(f"block descent needs {self.cost!r} to bound its `curvature`: add it, or use Gradient")
+        for part in (self.energy, self.cost):
+            if not hasattr(part, "curvature"):
+                raise InputError(f"block descent needs {part!r} to bound its `curvature`: add it, or use Gradient")
         x, _ = v
         added = self.cost.curvature(beta)
         bounds = self.energy.curvature(theta, x, s, block)

@@ -1,6 +1,6 @@
 """Experiments: settings as data, and carrying them out in a run folder."""
 
-from eqprop.experiment.perform import evaluate, perform
+from eqprop.experiment.perform import evaluate, perform, training_part
 from eqprop.experiment.presets import PRESETS
 from eqprop.experiment.settings import (
     CostOptions,
@@ -19,4 +19,5 @@ __all__ = [
     "SettlingOptions",
     "evaluate",
     "perform",
+    "training_part",
 ]

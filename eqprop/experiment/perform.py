@@ -2,18 +2,15 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import jax
 
-from eqprop.data import Dataset
+from eqprop.data import Dataset, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment.settings import Experiment
 from eqprop.train import Progress, Run, Trainer, TrainState, fit
-
-PARTS = ("train", "valid", "test")
 
 
 def perform(
@@ -36,27 +33,32 @@ def perform(
     if run.config != (config := experiment.to_dict()):  # more epochs than at first
         run.write_config(config)
     run.write_history(history)
-    saved = time.monotonic()
+    saved, latest = time.monotonic(), None
 
     def keep(progress: Progress) -> None:
-        nonlocal saved
+        nonlocal saved, latest
+        latest = progress
         if progress.record:
             history.append(progress.record)
             run.write_history(history)
         if time.monotonic() - saved >= checkpoint_seconds:
-            run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
+            save(run, progress, history)
             saved = time.monotonic()
         observe(progress)
 
     try:
-        train = data.train[: experiment.learning.train]
-        state, _ = fit(trainer, state, train.v, data.valid.v, epochs=epochs, seconds=seconds, observe=keep)
+        train = training_part(experiment, data).v
+        state, _ = fit(trainer, state, train, data.valid.v, epochs=epochs, seconds=seconds, observe=keep)
+    except KeyboardInterrupt:
+        if latest is not None:
+            save(run, latest, history)
+        raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         raise DivergedError(f"{error}. {kept}") from error
     run.save(state, history, 0.0)
     times = [record["seconds"] for record in history]
-    result = measure(experiment, data, trainer, state.theta, len(history)) | {
+    result = errors(experiment, data, trainer, state.theta, len(history)) | {
         "seconds": round(sum(times), 3),
         "seconds_per_epoch": round(median(times), 3),
         "run_dir": str(run.folder),
@@ -65,11 +67,16 @@ def perform(
     return result, history
 
 
+def save(run: Run, progress: Progress, history: list[dict[str, float]]) -> None:
+    """Keep where training is; an epoch that just ended leaves no seconds of a next one."""
+    run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
+
+
 def evaluate(experiment: Experiment, data: Dataset, run: Run) -> dict[str, Any]:
     """The errors of a run's weights."""
     trainer, fresh = start(experiment, data)
     theta, epochs = run.load_weights(fresh.theta)
-    return measure(experiment, data, trainer, theta, epochs) | {"run_dir": str(run.folder)}
+    return errors(experiment, data, trainer, theta, epochs) | {"run_dir": str(run.folder)}
 
 
 def start(experiment: Experiment, data: Dataset) -> tuple[Trainer, TrainState]:
@@ -77,20 +84,28 @@ def start(experiment: Experiment, data: Dataset) -> tuple[Trainer, TrainState]:
     net, trainer = experiment.build(*data.widths)
     init_key, train_key = jax.random.split(jax.random.key(experiment.learning.seed))
     theta = net.init(init_key, experiment.network.gain)
-    return trainer, trainer.init(theta, len(data.train[: experiment.learning.train]), train_key)
+    return trainer, trainer.init(theta, len(training_part(experiment, data)), train_key)
 
 
-def measure(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, epochs: int) -> dict[str, Any]:
+def training_part(experiment: Experiment, data: Dataset) -> Split:
+    """The training examples that the experiment uses."""
+    wanted, available = experiment.learning.train, len(data.train)
+    if wanted is not None and wanted > available:
+        raise InputError(f"train={wanted}: there are {available} training examples besides the held-out ones")
+    return data.train[:wanted]
+
+
+def errors(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, epochs: int) -> dict[str, Any]:
     """The errors, in percent, of the weights θ on each part of the data."""
-    used = replace(data, train=data.train[: experiment.learning.train])
-    errors = {}
-    for part in PARTS:
-        split = getattr(used, part)
-        errors[f"{part}_error"] = round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
+    parts = {"train": training_part(experiment, data), "valid": data.valid, "test": data.test}
+    percent = {
+        f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
+        for part, split in parts.items()
+    }
     return {
         "dataset": data.name,
         "net": "-".join(map(str, experiment.sizes(*data.widths))),
         "epochs": epochs,
-        **errors,
+        **percent,
         "seed": experiment.learning.seed,
     }

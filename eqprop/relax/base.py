@@ -68,6 +68,9 @@ class Relaxation(eqx.Module):
 
 @compiled
 def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    leaves = jax.tree.leaves(s)
+    if not leaves or not all(jnp.issubdtype(jnp.result_type(u), jnp.inexact) for u in leaves):
+        raise InputError(f"a state of {[str(jnp.result_type(u)) for u in leaves]} cannot settle: give floating numbers")
     # The loop is written for one example: vmap makes it one loop over the batch in which those that are done
     # keep their state.
     beta_axis = 0 if jnp.ndim(beta) else None
@@ -76,12 +79,10 @@ def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any,
 
 
 def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
-    dtype = jnp.result_type(*jax.tree.leaves(s))
-    unmet = jnp.array(jnp.inf, dtype)
+    unmet = jnp.array(jnp.inf, jnp.result_type(*jax.tree.leaves(s)))
 
     def advance(s: Any) -> tuple[Any, Array]:
-        s, residual = relaxation.step(F, theta, v, beta, s)
-        return s, residual.astype(dtype)
+        return _step(relaxation, F, theta, v, beta, s)
 
     if relaxation.tol is None:
         s, residual = jax.lax.fori_loop(0, relaxation.steps, lambda _, c: advance(c[0]), (s, unmet))
@@ -95,13 +96,20 @@ def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: An
     return s, Info(residual, steps, residual <= relaxation.tol)
 
 
+def _step(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
+    """A step in the state's own precision, whatever that of θ and β."""
+    moved, residual = relaxation.step(F, theta, v, beta, s)
+    moved = jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
+    return moved, residual.astype(jnp.result_type(*jax.tree.leaves(s)))
+
+
 def _trace(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Trace:
     def record(s: Any, _: None) -> tuple[Any, Trace]:
-        s, residual = relaxation.step(F, theta, v, beta, s)
+        s, residual = _step(relaxation, F, theta, v, beta, s)
         return s, Trace(s, F(theta, v, beta, s), residual)
 
     _, path = jax.lax.scan(record, s, length=relaxation.steps)
-    start = Trace(s, F(theta, v, beta, s), jnp.array(jnp.inf))
+    start = Trace(s, F(theta, v, beta, s), jnp.full_like(path.residual[0], jnp.inf))
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, path)
 
 

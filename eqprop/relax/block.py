@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from eqprop.energy.total import TotalEnergy
 from eqprop.errors import InputError
 from eqprop.relax.base import Relaxation, project, residual
 
@@ -27,7 +26,7 @@ class Block(Relaxation):
             raise InputError(f"omega={self.omega!r}: over-relaxation needs 0 < ω < 2 (try 1.2)")
 
     def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
-        _check(F)
+        _check(F, s)
         met = []
         for block in F.blocks:
             part = {layer: s[layer] for layer in block}
@@ -41,9 +40,12 @@ class Block(Relaxation):
         return s, jnp.max(jnp.stack(met))
 
 
-def _check(F: TotalEnergy) -> None:
+def _check(F: Any, s: Any) -> None:
     if not hasattr(F, "blocks") or not hasattr(F, "curvature"):
         raise InputError(
             f"Block descent needs to know the blocks of F and their curvature, and {F!r} does not say: "
             "give it `blocks` and `curvature`, or use eqprop.relax.Gradient, which works for every F"
         )
+    layers = sorted(s) if isinstance(s, dict) else []
+    if sorted(layer for block in F.blocks for layer in block) != layers:
+        raise InputError(f"the blocks {F.blocks} of F are not the layers of the state, each once: it has {layers}")

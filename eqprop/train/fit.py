@@ -47,9 +47,6 @@ def fit(
     """
     check(trainer, state, train, valid)
     examples = len(jax.tree.leaves(train)[0])
-    for kept in map(len, jax.tree.leaves(state.particles)):
-        if kept != examples:
-            raise InputError(f"the state has particles of {kept} examples for a training set of {examples}")
     batches = trainer.batches(examples)
     train = jax.tree.map(jnp.asarray, train)
     history, piece = [], 1
@@ -73,35 +70,47 @@ def fit(
                 record |= {f"valid_{k}": a for k, a in trainer.measure(state.theta, valid).items()}
             record["seconds"] = seconds
             history.append(record)
-            blank = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
-            state = state._replace(epoch=state.epoch + 1, batch=blank[0], sums=blank[1])
+            batch, sums = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
+            state = state._replace(epoch=state.epoch + 1, batch=batch, sums=sums)
         observe(Progress(state, batches, averages, seconds, record))
         if record:
             seconds = 0.0
     return state, history
 
 
-def check(trainer: Trainer, state: TrainState, *sets: Any) -> None:
+def check(trainer: Trainer, state: TrainState, train: Any, valid: Any = None) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
-    if not len(jax.tree.leaves(sets[0])[0]):
+    for v in (train, valid):
+        _check_arrays(v)
+    examples = len(jax.tree.leaves(train)[0])
+    if not examples:
         raise InputError("the training set is empty: give at least one example")
-    for v in (v for v in sets if v is not None):
-        leaves = jax.tree.leaves(v)
-        if len({len(leaf) for leaf in leaves}) > 1:
-            raise InputError(f"the parts of the data differ in length: {', '.join(str(len(a)) for a in leaves)}")
-        for leaf in map(np.asarray, leaves):
-            if not np.isfinite(leaf).all():
-                row = int(np.argwhere(~np.isfinite(leaf))[0][0])
-                raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
-        if not len(leaves[0]):
-            continue
-        example = jax.tree.map(lambda a: a[0], v)
-        start = jax.tree.map(lambda a: a[0], trainer.rest(1))
-        try:
-            jax.eval_shape(trainer.F, state.theta, example, 0.0, start)
-        except TypeError as error:
-            shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
-            raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+    for kept in map(len, jax.tree.leaves(state.particles)):
+        if kept != examples:
+            raise InputError(f"the state has particles of {kept} examples for a training set of {examples}")
+    if jax.tree.structure(state.optimizer) != jax.tree.structure(trainer.optimizer.init(state.theta)):
+        raise InputError("the state is of another optimizer than the trainer's: make it with trainer.init")
+    example = jax.tree.map(lambda a: a[0], train)
+    start = jax.tree.map(lambda a: a[0], trainer.rest(1))
+    try:
+        jax.eval_shape(trainer.F, state.theta, example, 0.0, start)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
+        raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+
+
+def _check_arrays(v: Any) -> None:
+    leaves = jax.tree.leaves(v)
+    if not all(hasattr(leaf, "shape") and leaf.ndim for leaf in leaves):
+        raise InputError(f"the data are {type(v).__name__}, not arrays: give arrays, of a data.Split its `v`")
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise InputError(f"the parts of the data differ in length: {', '.join(str(len(leaf)) for leaf in leaves)}")
+    for leaf in map(np.asarray, leaves):
+        if not np.isfinite(leaf).all():
+            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+            raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
 
 
 def _averages(state: TrainState, examples: int) -> dict[str, float]:

@@ -62,7 +62,7 @@ class Trainer(eqx.Module):
             raise InputError(f"batch_size={self.batch_size!r}: give a positive whole number of examples")
         if not 0 < self.decay < float("inf"):
             raise InputError(f"decay={self.decay!r}: give a positive factor, 1 for constant rates")
-        if not all(0 <= rate < float("inf") for rate in jax.tree.leaves(self.rates)):
+        if not all(np.all(np.isfinite(rate)) and np.all(np.asarray(rate) >= 0) for rate in jax.tree.leaves(self.rates)):
             raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
 
     def rest(self, examples: int) -> Any:
@@ -76,6 +76,12 @@ class Trainer(eqx.Module):
         """The state before the first minibatch of a training set of `examples`."""
         if examples < 1:
             raise InputError("the training set is empty: give at least one example")
+        # In the types that training returns, so that it compiles once.
+        theta = jax.tree.map(lambda w: jnp.asarray(w, jnp.asarray(w).dtype), theta)
+        try:
+            jax.tree.broadcast(self.rates, theta)
+        except ValueError as error:
+            raise InputError(f"rates={self.rates!r} do not fit theta: {error}") from error
         return TrainState(
             theta=theta,
             optimizer=self.optimizer.init(theta),
@@ -92,6 +98,9 @@ class Trainer(eqx.Module):
 
     def advance(self, state: TrainState, v: Any, batches: int) -> TrainState:
         """Train on the next `batches` minibatches, which must lie within the running epoch."""
+        left = self.batches(len(jax.tree.leaves(v)[0])) - int(state.batch)
+        if not 0 <= batches <= left:
+            raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
         return _advance(self, state, v, state.batch + batches)
 
     def measure(self, theta: Any, v: Any, block: int = 1000) -> dict[str, float]:

@@ -3,7 +3,7 @@
 config.json              the settings
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
-weights.safetensors      θ alone, as of the checkpoint
+weights.safetensors      θ alone, saved with the checkpoint
 """
 
 import json
@@ -21,12 +21,13 @@ Record = dict[str, float]
 class Run:
     """Every file is replaced as a whole, so that a run killed at any moment goes on where it last saved."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
 
     @classmethod
-    def create(cls, folder: Path, config: dict[str, Any]) -> "Run":
+    def create(cls, folder: str | Path, config: dict[str, Any]) -> "Run":
         """A new run in a folder that is new or empty."""
+        folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             occupied = any(folder.iterdir())
@@ -39,9 +40,9 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path) -> "Run":
+    def open(cls, folder: str | Path) -> "Run":
         """The run of an earlier `create`."""
-        if not (folder / "config.json").is_file():
+        if not (Path(folder) / "config.json").is_file():
             raise InputError(f"{folder} is not the folder of a run: it has no config.json")
         return cls(folder)
 
