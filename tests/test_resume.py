@@ -156,10 +156,14 @@ def piecemeal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("eqprop.train.fit"), "PIECE_SECONDS", 0.0)
 
 
-def stop_after(count: int) -> Callable[[Progress], None]:
+class Killed(BaseException):
+    """An end that nobody has time to react to."""
+
+
+def stop_after(count: int, how: type[BaseException] = Killed) -> Callable[[Progress], None]:
     def observe(progress: Progress) -> None:
         if int(progress.state.epoch) * FEW + int(progress.state.batch) == count:
-            raise KeyboardInterrupt
+            raise how
 
     return observe
 
@@ -170,7 +174,7 @@ def test_a_stop_between_two_minibatches_changes_nothing(
     tmp_path: Path, whole: dict[str, Any], stops: list[int]
 ) -> None:
     for stop in stops:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             train(tmp_path / "run", stop_after(stop))
     train(tmp_path / "run")
     assert outcome(tmp_path / "run") == whole
@@ -181,9 +185,19 @@ def test_a_stop_between_two_minibatches_changes_nothing(
 def test_a_run_stopped_before_its_first_checkpoint_begins_anew(
     tmp_path: Path, whole: dict[str, Any], stop: int
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         train(tmp_path / "run", stop_after(stop), every=float("inf"))
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+    train(tmp_path / "run", every=float("inf"))
+    assert outcome(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("stop", [5, 13])
+@pytest.mark.usefixtures("piecemeal")
+def test_an_interrupt_saves_where_it_was(tmp_path: Path, whole: dict[str, Any], stop: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", stop_after(stop, KeyboardInterrupt), every=float("inf"))
+    assert reached(tmp_path / "run") == divmod(stop, FEW)
     train(tmp_path / "run", every=float("inf"))
     assert outcome(tmp_path / "run") == whole
 
