@@ -74,7 +74,10 @@ def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any,
     # The loop is written for one example: vmap makes it one loop over the batch in which those that are done
     # keep their state.
     beta_axis = 0 if jnp.ndim(beta) else None
-    one = lambda v, beta, s: run(relaxation, F, theta, v, beta, s)  # noqa: E731
+
+    def one(v: Any, beta: Any, s: Any) -> Any:
+        return run(relaxation, F, theta, v, beta, s)
+
     return jax.vmap(one, in_axes=(0, beta_axis, 0))(v, beta, s)
 
 

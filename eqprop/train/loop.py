@@ -130,7 +130,10 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
     def minibatch(i: Array, state: TrainState) -> TrainState:
         index = order[i]
         real = index < examples
-        take = lambda a: a.at[index].get(mode="clip")  # noqa: E731
+
+        def take(a: Array) -> Array:
+            return a.at[index].get(mode="clip")
+
         start = jax.tree.map(take, state.particles) if trainer.persistent else trainer.rest(size)
         v_i = jax.tree.map(take, v)
         key, weight = jax.random.fold_in(rule_key, i), real.astype(jnp.float32)
