@@ -1,9 +1,9 @@
-# The two commands: `make run` trains a network on data that comes with it, `make test` checks everything.
-# Both install what they need into .venv; PYTHON chooses the interpreter.
+# `make run` trains a network on data that comes with it, `make test` checks everything, `make bench` measures it.
+# All install what they need into .venv; PYTHON chooses the interpreter.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test format clean
+.PHONY: run test bench format clean
 
 run: .venv/run
 	$(BIN)/eqprop train digits
@@ -13,6 +13,10 @@ test: .venv/dev
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2
+
+# All benchmarks, or SHORT=1 for a rough idea, or BENCH="floor settle" for some.
+bench: .venv/bench
+	$(BIN)/python -m benchmarks $(BENCH) $(if $(SHORT),--short)
 
 format: .venv/dev
 	$(BIN)/ruff check --fix
@@ -33,4 +37,8 @@ clean:
 
 .venv/dev: .venv/python pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/run
+
+.venv/bench: .venv/python pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[bench]'
 	@touch $@ .venv/run

@@ -250,6 +250,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "free_steps": (2, {}),
     "nudged_steps": (2, {}),
     "tol": (0.05, {}),
+    "accelerate": (True, {}),
     "persistent": (True, {}),
     "epochs": (3, {}),
     "batch_size": (15, {}),

@@ -59,7 +59,7 @@ def test_small_gradient_steps_never_raise_the_energy(
     assert_downhill(ep.Gradient(steps=15, epsilon=epsilon).trace(problem.F, theta, v, beta, s))
 
 
-@pytest.mark.parametrize("relaxation", [ep.Gradient(steps=30), ep.Block(steps=30, omega=1.7)])
+@pytest.mark.parametrize("relaxation", [ep.Gradient(steps=30, accelerate=True), ep.Block(steps=30, omega=1.7)])
 @settings(deadline=None, max_examples=30)
 @given(seed=seeds, beta=betas)
 def test_states_never_leave_the_box(relaxation: ep.Relaxation, seed: int, beta: float) -> None:
@@ -73,17 +73,24 @@ def test_states_never_leave_the_box(relaxation: ep.Relaxation, seed: int, beta: 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", HOPFIELD)
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-def test_both_relaxations_end_at_the_same_fixed_point(name: str, beta: float) -> None:
+def test_all_relaxations_end_at_the_same_fixed_point(name: str, beta: float) -> None:
     problem = HOPFIELD[name]
     theta, v, rest = problem.draw(seed=11)
     ends = []
-    for relaxation in (ep.Gradient(steps=20_000, tol=1e-10, epsilon=0.2), ep.Block(steps=5000, tol=1e-10)):
+    slow, quick = {"steps": 20_000, "tol": 1e-10, "epsilon": 0.2}, {"steps": 5000, "tol": 1e-10}
+    for relaxation in (
+        ep.Gradient(**slow),
+        ep.Gradient(**slow, accelerate=True),
+        ep.Block(**quick),
+        ep.Block(**quick, accelerate=True, backward=True),
+    ):
         s, info = relaxation(problem.F, theta, v, beta, rest)
         assert info.converged.all()
         assert (info.residual <= 1e-10).all()
         ends.append(s)
-    for layer in rest:
-        np.testing.assert_allclose(ends[0][layer], ends[1][layer], atol=1e-8)
+    for other in ends[1:]:
+        for layer in rest:
+            np.testing.assert_allclose(ends[0][layer], other[layer], atol=1e-8)
 
 
 @pytest.mark.usefixtures("x64")
@@ -201,3 +208,43 @@ def test_without_a_target_it_settles_to_the_same_prediction() -> None:
     with_target, _ = relaxation(problem.F, theta, (x, y), 0.0, rest)
     without, _ = relaxation(problem.F, theta, (x, None), 0.0, rest)
     np.testing.assert_allclose(without["output"], with_target["output"], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_acceleration_is_exact_where_a_step_shrinks_by_one_factor() -> None:
+    """With F = ½ k s² a gradient step multiplies s by 1 − εk: two of them tell where all lead."""
+
+    def F(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return theta * jnp.sum((s - v) ** 2) / 2
+
+    v = jnp.array([[3.0, -1.0]])
+    s, _ = ep.Gradient(steps=2, epsilon=0.01, accelerate=True)(F, 0.7, v, 0.0, jnp.zeros((1, 2)))
+    np.testing.assert_allclose(s, v, rtol=1e-9)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", ["layered", "fully connected, tanh"])
+@settings(deadline=None, max_examples=30)
+@given(seed=seeds, beta=st.floats(-0.5, 1.0))
+def test_acceleration_settles_from_anywhere_and_where_it_says(name: str, seed: int, beta: float) -> None:
+    problem = HOPFIELD[name]
+    theta, v, s = random_start(problem, seed, 1.0)
+    s, info = ep.Block(steps=2000, tol=1e-9, accelerate=True)(problem.F, theta, v, beta, s)
+    assert info.converged.all()
+    slope = jax.vmap(jax.grad(problem.F, argnums=3), in_axes=(None, 0, None, 0))(theta, v, beta, s)
+    for layer in s:
+        moved = jnp.clip(s[layer] - slope[layer], *problem.F.box)
+        assert jnp.abs(s[layer] - moved).max() <= 1e-8  # the state has moved once more since 1e-9 was met
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_backward_sweep_carries_a_nudge_to_the_first_layer() -> None:
+    problem = HOPFIELD["layered"]
+    theta, v, rest = problem.draw(seed=0)
+    free, _ = ep.Block(steps=2000, tol=1e-13)(problem.F, theta, v, 0.0, rest)
+    first = next(iter(problem.F.energy.free))
+    moves = {}
+    for backward in (False, True):
+        nudged, _ = ep.Block(steps=1, backward=backward)(problem.F, theta, v, 0.5, free)
+        moves[backward] = float(jnp.abs(nudged[first] - free[first]).max())
+    assert moves[False] < 1e-10 < 1e-5 < moves[True]

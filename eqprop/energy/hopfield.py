@@ -141,19 +141,8 @@ class Hopfield:
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
-        """The layers in groups without a synapse inside a group: a layered network has two."""
-        neighbours = {layer: set() for layer, _ in self.layers}
-        for synapse in self.synapses:
-            neighbours[synapse.pre].add(synapse.post)
-            neighbours[synapse.post].add(synapse.pre)
-        groups: list[list[str]] = []
-        for layer in self.free:
-            home = next((g for g in groups if neighbours[layer].isdisjoint(g)), None)
-            if home is None:
-                groups.append([layer])
-            else:
-                home.append(layer)
-        return tuple(map(tuple, groups))
+        """The layers one by one: the first sweep from rest is then a feed-forward pass."""
+        return tuple((layer,) for layer in self.free)
 
     def curvature(self, theta: Theta, x: Array, s: State, block: tuple[str, ...]) -> dict[str, Array | float]:
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put.

@@ -1,6 +1,7 @@
 """What all relaxations share: the loop, the stopping, the information they return."""
 
 import abc
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from eqprop.compile import compiled
-from eqprop.energy.total import UNBOUNDED, TotalEnergy
+from eqprop.energy.total import TotalEnergy
 from eqprop.errors import InputError
+from eqprop.relax.anderson import Memory, extrapolate
 
 
 class Info(NamedTuple):
@@ -41,11 +43,13 @@ class Relaxation(eqx.Module):
     """Lets s settle to a minimum of F(θ, v, β, ·), for a batch of examples at once.
 
     At most `steps` steps are taken; with a tolerance `tol`, an example rests as soon as its residual is at or
-    below it, whatever the others of its batch do.
+    below it, whatever the others of its batch do. `accelerate` extrapolates from each step and the one before
+    (see `anderson.py`), each example on its own.
     """
 
     steps: int = eqx.field(default=100, static=True)
     tol: float | None = None
+    accelerate: bool = eqx.field(default=False, static=True)
 
     def __check_init__(self) -> None:
         if not isinstance(self.steps, int) or self.steps < 1:
@@ -54,8 +58,8 @@ class Relaxation(eqx.Module):
             raise InputError(f"tol={self.tol!r}: give a residual of 0 or more, or None for a fixed number of steps")
 
     @abc.abstractmethod
-    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
-        """One step of one example: the new state, and the residual met on the way."""
+    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+        """One step of one example, after t others: the new state, and the residual met on the way."""
 
     def __call__(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
         """Settle from s. In v and s the first axis counts examples; β is one number, or one per example."""
@@ -81,49 +85,58 @@ def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any,
     return jax.vmap(one, in_axes=(0, beta_axis, 0))(v, beta, s)
 
 
-def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
-    unmet = jnp.array(jnp.inf, jnp.result_type(*jax.tree.leaves(s)))
+class _Moving(NamedTuple):
+    """What a loop over the steps carries for one example; `last` only if it accelerates."""
 
-    def advance(s: Any) -> tuple[Any, Array]:
-        return _step(relaxation, F, theta, v, beta, s)
-
-    if relaxation.tol is None:
-        s, residual = jax.lax.fori_loop(0, relaxation.steps, lambda _, c: advance(c[0]), (s, unmet))
-        return s, Info(residual, jnp.array(relaxation.steps), residual <= 0)
-
-    def moving(carry: Any) -> Array:
-        _, residual, steps = carry
-        return (residual > relaxation.tol) & (steps < relaxation.steps)
-
-    s, residual, steps = jax.lax.while_loop(moving, lambda c: (*advance(c[0]), c[2] + 1), (s, unmet, jnp.array(0)))
-    return s, Info(residual, steps, residual <= relaxation.tol)
+    s: Any
+    last: Memory | None
 
 
-def _step(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
+def _begin(relaxation: Relaxation, s: Any) -> _Moving:
+    return _Moving(s, Memory(s, jax.tree.map(jnp.zeros_like, s)) if relaxation.accelerate else None)
+
+
+def _advance(
+    relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, moving: _Moving, t: Any
+) -> tuple[_Moving, Array]:
     """A step in the state's own precision, whatever that of θ and β."""
-    moved, residual = relaxation.step(F, theta, v, beta, s)
+    s, last = moving
+    moved, residual = relaxation.step(F, theta, v, beta, s, t)
     moved = jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
-    return moved, residual.astype(jnp.result_type(*jax.tree.leaves(s)))
+    if last is not None:
+        moved, last = extrapolate(F, s, moved, last)
+    return _Moving(moved, last), residual.astype(jnp.result_type(*jax.tree.leaves(s)))
+
+
+def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
+    advance = functools.partial(_advance, relaxation, F, theta, v, beta)
+    begin = _begin(relaxation, s)
+    if relaxation.tol is None:
+        # Only the last residual is told, so the others are not computed.
+        last = relaxation.steps - 1
+        moving = jax.lax.fori_loop(0, last, lambda t, moving: advance(moving, t)[0], begin)
+        moving, residual = advance(moving, last)
+        return moving.s, Info(residual, jnp.array(relaxation.steps), residual <= 0)
+
+    def unsettled(carry: Any) -> Array:
+        _, residual, t = carry
+        return (residual > relaxation.tol) & (t < relaxation.steps)
+
+    start = (begin, _unmet(s), jnp.array(0))
+    moving, residual, t = jax.lax.while_loop(unsettled, lambda c: (*advance(c[0], c[2]), c[2] + 1), start)
+    return moving.s, Info(residual, t, residual <= relaxation.tol)
 
 
 def _trace(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Trace:
-    def record(s: Any, _: None) -> tuple[Any, Trace]:
-        s, residual = _step(relaxation, F, theta, v, beta, s)
-        return s, Trace(s, F(theta, v, beta, s), residual)
+    def record(moving: _Moving, t: Array) -> tuple[_Moving, Trace]:
+        moving, residual = _advance(relaxation, F, theta, v, beta, moving, t)
+        return moving, Trace(moving.s, F(theta, v, beta, moving.s), residual)
 
-    _, path = jax.lax.scan(record, s, length=relaxation.steps)
-    start = Trace(s, F(theta, v, beta, s), jnp.full_like(path.residual[0], jnp.inf))
+    _, path = jax.lax.scan(record, _begin(relaxation, s), jnp.arange(relaxation.steps))
+    start = Trace(s, F(theta, v, beta, s), _unmet(s))
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, path)
 
 
-def project(F: TotalEnergy, s: Any) -> Any:
-    """Π: each unit clipped to the box of F, if F has one (section 5.1)."""
-    low, high = getattr(F, "box", UNBOUNDED)
-    return jax.tree.map(lambda u: jnp.clip(u, low, high), s)
-
-
-def residual(F: TotalEnergy, s: Any, force: Any) -> Array:
-    """The largest |s_i − Π(s_i + force_i)| where force = −∂F/∂s: 0 just at a fixed point."""
-    moved = project(F, jax.tree.map(jnp.add, s, force))
-    gaps = jax.tree.map(lambda u, m: jnp.max(jnp.abs(u - m)), s, moved)
-    return jnp.max(jnp.stack(jax.tree.leaves(gaps)))
+def _unmet(s: Any) -> Array:
+    """The residual before any step."""
+    return jnp.array(jnp.inf, jnp.result_type(*jax.tree.leaves(s)))

@@ -7,7 +7,8 @@ from jax import Array
 
 from eqprop.energy.total import TotalEnergy
 from eqprop.errors import InputError
-from eqprop.relax.base import Relaxation, project, residual
+from eqprop.relax.base import Relaxation
+from eqprop.relax.box import project, residual
 
 
 class Gradient(Relaxation):
@@ -19,7 +20,7 @@ class Gradient(Relaxation):
         if not 0 < self.epsilon < float("inf"):
             raise InputError(f"epsilon={self.epsilon!r}: give a positive step size (the paper's is 0.5)")
 
-    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Array]:
+    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
         force = jax.tree.map(lambda g: -g, jax.grad(F, argnums=3)(theta, v, beta, s))
         moved = jax.tree.map(lambda u, f: u + self.epsilon * f, s, force)
         return project(F, moved), residual(F, s, force)

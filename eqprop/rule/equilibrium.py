@@ -28,8 +28,8 @@ class EquilibriumPropagation(eqx.Module):
     """
 
     nudge: Nudge = Symmetric(0.5)
-    free: Relaxation = Block(steps=100, tol=1e-4)
-    nudged: Relaxation = Block(steps=100, tol=1e-4)
+    free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
+    nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, backward=True)
 
     @compiled
     def __call__(

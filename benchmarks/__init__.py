@@ -1,0 +1,1 @@
+"""What eqprop costs, measured: `make bench`, or `python -m benchmarks --help`."""

@@ -1,0 +1,103 @@
+"""How the nudge and the length of the phases turn and shrink the gradient, layer by layer, on trained networks."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from matplotlib.figure import Figure
+
+import eqprop as ep
+from benchmarks.nets import trained
+from benchmarks.report import Report
+
+BETAS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
+SWEEPS = (1, 2, 3, 4, 6, 8, 12, 16)
+NEAR_ZERO = 0.001
+TEXT = """
+The gradient of the weights on {examples} training images, of networks trained by the default recipe, in float64, with
+the symmetric nudge. *β*: both phases converged (residual 1e-8); compared with β = {near}, small enough to stand for the
+exact gradient. *Sweeps*: β = 1/N for N hidden and output layers as in `eqprop train`, the free phase cut off after 2 k
+sweeps and the nudged ones after k; compared with the same nudge, converged. `eqprop train` takes k = N: truncated on
+purpose, as the paper's are. *Default*: `EquilibriumPropagation()` with β = 0.5, compared with the same, converged.
+Each cell has the cosine with the reference and, in brackets, the ratio of the norms; layers are counted from the input.
+
+Large nudges push units over the kinks of the hard sigmoid, or an example into another minimum; few sweeps shrink the
+gradient of the layers far from the output most, but hardly turn it until the free phase is cut short.
+"""
+
+
+def run(short: bool) -> Report:
+    examples = 50 if short else 200
+    with jax.enable_x64(True):
+        rows = [row for hidden in (1, 2, 3) for row in compare(hidden, examples, short)]
+    text = TEXT.format(examples=examples, near=NEAR_ZERO)
+    return Report("The gradient over β and sweeps", text, [words(row) for row in rows], lambda: draw(rows))
+
+
+def compare(hidden: int, examples: int, short: bool) -> list[dict[str, Any]]:
+    """For each setting, the cosine and the ratio of norms of each layer's weight gradient."""
+    net, trainer, theta, data = trained(hidden, short=short)
+    v = jax.tree.map(lambda a: jnp.asarray(a[:examples], float), data.train.v)
+    theta = jax.tree.map(lambda w: jnp.asarray(w, float), theta)
+    rest = jax.tree.map(lambda u: u.astype(float), net.rest(examples))
+    exact = ep.Block(steps=3000, tol=1e-8, accelerate=True)
+
+    def gradient(rule: ep.EquilibriumPropagation) -> list[Any]:
+        found = rule(trainer.F, theta, v, rest, jax.random.key(0))[0]["W"]
+        return [found[name] for name in theta["W"]]
+
+    def converged(beta: float) -> list[Any]:
+        return gradient(ep.EquilibriumPropagation(ep.Symmetric(beta), exact, exact))
+
+    def row(varied: str, value: Any, found: list[Any], reference: list[Any]) -> dict[str, Any]:
+        layers = [
+            (cosine(a, b), float(jnp.linalg.norm(a) / jnp.linalg.norm(b)))
+            for a, b in zip(found, reference, strict=True)
+        ]
+        print(f"  {hidden} hidden, {varied} {value}: {layers}", flush=True)
+        return {"hidden": hidden, "varied": varied, "value": value, "layers": layers}
+
+    truth = converged(NEAR_ZERO)
+    rows = [row("β", beta, converged(beta), truth) for beta in BETAS]
+    own = trainer.rule.nudge.beta
+    same = converged(own)
+    for k in SWEEPS:
+        cut = ep.EquilibriumPropagation(ep.Symmetric(own), ep.Block(steps=2 * k), ep.Block(steps=k, backward=True))
+        rows.append(row("sweeps", k, gradient(cut), same))
+    default = ep.EquilibriumPropagation()
+    return [*rows, row("default", default.nudge.beta, gradient(default), converged(default.nudge.beta))]
+
+
+def cosine(a: Any, b: Any) -> float:
+    return float(jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-300))
+
+
+def words(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table: layers from the input on, – where there are fewer."""
+    cells = [f"{turn:.3f} ({size:.2f})" for turn, size in row["layers"]] + ["–"] * (4 - len(row["layers"]))
+    setting = {"hidden layers": row["hidden"], "varied": row["varied"], "value": str(row["value"])}
+    return setting | {f"layer {k}": cell for k, cell in enumerate(cells, 1)}
+
+
+def draw(rows: list[dict[str, Any]]) -> Figure:
+    """For three hidden layers: cosine and norm over β (left) and over sweeps (right)."""
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    grid = figure.subplots(2, 2, sharey="row")
+    colours = ("#0072B2", "#009E73", "#E69F00", "#D55E00")
+    for column, (varied, label) in enumerate((("β", "β"), ("sweeps", "k: 2 k free and k nudged sweeps"))):
+        chosen = [row for row in rows if row["hidden"] == 3 and row["varied"] == varied]
+        for which, name in enumerate(("cosine", "ratio of norms")):
+            axes = grid[which, column]
+            for layer, colour in enumerate(colours):
+                points = [row["layers"][layer][which] for row in chosen]
+                axes.plot(
+                    [row["value"] for row in chosen], points, marker="o", color=colour, label=f"layer {layer + 1}"
+                )
+            axes.set(xlabel=label, xscale="log" if varied == "β" else "linear")
+            axes.axhline(1, color="#999999", linewidth=0.6)
+            axes.grid(alpha=0.3)
+            if column == 0:
+                axes.set_ylabel(name)
+    grid[0, 1].legend()
+    figure.suptitle("784-500-500-500-10: the gradient of each layer's weights")
+    return figure

@@ -1,0 +1,46 @@
+"""Trained networks to measure on: trained once by the default recipe, then kept in the data cache."""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+
+from eqprop.data import Dataset, load
+from eqprop.data.cache import cache_folder
+from eqprop.energy import Hopfield
+from eqprop.experiment import PRESETS, Experiment, perform
+from eqprop.train import Run, Trainer
+
+
+class Trained(NamedTuple):
+    """A network of `hidden` layers of 500 units, its trainer, its weights and its data."""
+
+    net: Hopfield
+    trainer: Trainer
+    theta: Any
+    data: Dataset
+
+
+def recipe(hidden: int, **learning: Any) -> Experiment:
+    """The default recipe on MNIST for so many hidden layers."""
+    preset = PRESETS["mnist"]
+    network = replace(preset.network, hidden=(500,) * hidden)
+    return replace(preset, network=network, learning=replace(preset.learning, **learning))
+
+
+def trained(hidden: int, *, short: bool) -> Trained:
+    """Two epochs' worth of MNIST; in short mode a fifth of that."""
+    experiment = recipe(hidden, train=4000 if short else 20_000, epochs=5)
+    config, data = experiment.to_dict(), load("mnist")
+    # Named by its settings, so that a new default recipe trains new networks.
+    mark = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+    folder = cache_folder("benchmarks") / f"{hidden}-hidden-{mark}"
+    run = Run.open(folder) if (folder / "config.json").exists() else Run.create(folder, config)
+    if not (folder / "result.json").exists():
+        print(f"training a network of {hidden} hidden layers …", flush=True)
+        perform(experiment, data, run)
+    net, trainer = experiment.build(*data.widths)
+    theta, _ = run.load_weights(net.init(jax.random.key(0)))
+    return Trained(net, trainer, theta, data)

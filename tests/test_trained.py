@@ -1,0 +1,95 @@
+"""The gradient of trained networks, whose units crowd the ends of the box."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import eqprop as ep
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@cache
+def trained(hidden: int) -> tuple[Any, Any, Any, Any]:
+    """F, θ after training on the digits, 50 training examples, and where they start to settle."""
+    net = ep.Hopfield.layered(64, *[60] * hidden, 10)
+    F = ep.Total(net, ep.SquaredError())
+    digits = ep.data.load("digits")
+    short = ep.EquilibriumPropagation(
+        ep.Symmetric(1 / (hidden + 1)),
+        ep.Block(steps=2 * hidden + 2),
+        ep.Block(steps=hidden + 1, backward=True),
+    )
+    trainer = ep.Trainer(
+        F, short, optax.adam(0.003 / (hidden + 1)), batch_size=10, decay=0.75, metrics={"error": F.cost.misclassified}
+    )
+    v = jax.tree.map(jnp.asarray, digits.train.v)
+    state = trainer.init(net.init(jax.random.key(hidden)), len(digits.train), jax.random.key(0))
+    state, history = ep.fit(trainer, state, v, epochs=10)
+    assert history[-1]["train_error"] < 0.05  # it has learned
+    return F, state.theta, jax.tree.map(lambda a: a[:50], v), net.rest(50)
+
+
+def cosines(found: Any, expected: Any) -> dict[str, float]:
+    """Per layer and kind: the cosine of the angle between two gradients."""
+    pairs = zip(jax.tree.leaves_with_path(found), jax.tree.leaves(expected), strict=True)
+    return {
+        jax.tree_util.keystr(path): float(jnp.vdot(a, b) / jnp.linalg.norm(a) / jnp.linalg.norm(b))
+        for (path, a), b in pairs
+    }
+
+
+def implicit_gradient(F: Any, theta: Any, v: Any, s: Any) -> Any:
+    """∂J/∂θ by the implicit function theorem, at free fixed points s, averaged over the examples.
+
+    Units inside the box obey ∂F/∂s_i = 0; those at an end stay there. With A the former and λ_A the solution of
+    ∂²F/∂s_A² λ_A = ∂C/∂s_A, the gradient is ∂C/∂θ − ∂/∂θ ⟨λ_A, ∂F/∂s_A⟩.
+    """
+
+    def one(v: Any, s: Any) -> Any:
+        flat, restore = ravel_pytree(s)
+        slope = jax.grad(lambda theta, u: F(theta, v, 0.0, restore(u)), argnums=1)
+        cost = jax.grad(lambda u: ep.cost_of(F)(theta, v, restore(u)))(flat)
+        inside = (flat > F.box[0]) & (flat < F.box[1])
+        hessian = jax.jacobian(slope, argnums=1)(theta, flat)
+        system = jnp.where(inside[:, None] & inside, hessian, jnp.eye(len(flat)))
+        multiplier = jnp.linalg.solve(system, jnp.where(inside, cost, 0))
+        direct = jax.grad(lambda theta: ep.cost_of(F)(theta, v, s))(theta)
+        _, pull = jax.vjp(lambda theta: slope(theta, flat), theta)
+        return jax.tree.map(jnp.subtract, direct, pull(multiplier)[0])
+
+    return jax.tree.map(lambda g: g.mean(0), jax.jit(jax.vmap(one))(v, s))
+
+
+@pytest.mark.parametrize("hidden", [1, 2, 3])
+def test_the_default_relaxation_turns_the_gradient_by_next_to_nothing(hidden: int) -> None:
+    F, theta, v, rest = trained(hidden)
+    default = ep.EquilibriumPropagation()
+    exact = ep.Block(steps=5000, tol=1e-8)
+    converged = ep.EquilibriumPropagation(default.nudge, exact, exact)
+    found, _, _ = default(F, theta, v, rest, jax.random.key(0))
+    expected, _, phases = converged(F, theta, v, rest, jax.random.key(0))
+    assert phases.free.converged.all()
+    assert phases.nudged.converged.all()
+    assert min(cosines(found, expected).values()) >= 0.99, cosines(found, expected)
+
+
+@pytest.mark.parametrize("hidden", [1, 2, 3])
+def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
+    F, theta, v, rest = trained(hidden)
+    settle = ep.Block(steps=5000, tol=1e-6, accelerate=True)
+    found, _, phases = ep.EquilibriumPropagation(ep.Symmetric(0.001), settle, settle)(
+        F, theta, v, rest, jax.random.key(0)
+    )
+    assert phases.nudged.converged.all()
+    exact, _ = ep.Block(steps=5000, tol=1e-12)(F, theta, v, 0.0, rest)
+    expected = implicit_gradient(F, theta, v, exact)
+    assert min(cosines(found, expected).values()) >= 0.999, cosines(found, expected)
+    ratio = np.linalg.norm(ravel_pytree(found)[0]) / np.linalg.norm(ravel_pytree(expected)[0])
+    assert ratio == pytest.approx(1, abs=0.01)
