@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from matplotlib.figure import Figure
 
 import eqprop as ep
-from benchmarks.nets import trained
+from benchmarks.nets import Trained, trained
 from benchmarks.report import Report
 
 BETAS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -28,26 +28,34 @@ gradient of the layers far from the output most, but hardly turn it until the fr
 
 def run(short: bool) -> Report:
     examples = 50 if short else 200
-    with jax.enable_x64(True):
-        rows = [row for hidden in (1, 2, 3) for row in compare(hidden, examples, short)]
+    rows = []
+    for hidden in (1, 2, 3):
+        network = trained(hidden, short=short)
+        with jax.enable_x64(True):
+            rows += compare(hidden, network, examples)
     text = TEXT.format(examples=examples, near=NEAR_ZERO)
     return Report("The gradient over β and sweeps", text, [words(row) for row in rows], lambda: draw(rows))
 
 
-def compare(hidden: int, examples: int, short: bool) -> list[dict[str, Any]]:
+def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]]:
     """For each setting, the cosine and the ratio of norms of each layer's weight gradient."""
-    net, trainer, theta, data = trained(hidden, short=short)
+    net, trainer, theta, data = network
     v = jax.tree.map(lambda a: jnp.asarray(a[:examples], float), data.train.v)
     theta = jax.tree.map(lambda w: jnp.asarray(w, float), theta)
     rest = jax.tree.map(lambda u: u.astype(float), net.rest(examples))
     exact = ep.Block(steps=3000, tol=1e-8, accelerate=True)
 
-    def gradient(rule: ep.EquilibriumPropagation) -> list[Any]:
-        found = rule(trainer.F, theta, v, rest, jax.random.key(0))[0]["W"]
-        return [found[name] for name in theta["W"]]
+    def gradient(rule: ep.EquilibriumPropagation) -> tuple[list[Any], bool]:
+        """The gradient of each layer's weights, and whether all examples came to rest."""
+        found, _, phases = rule(trainer.F, theta, v, rest, jax.random.key(0))
+        settled = phases.free.converged.all() & phases.nudged.converged.all()
+        return [found["W"][name] for name in theta["W"]], bool(settled)
 
     def converged(beta: float) -> list[Any]:
-        return gradient(ep.EquilibriumPropagation(ep.Symmetric(beta), exact, exact))
+        found, settled = gradient(ep.EquilibriumPropagation(ep.Symmetric(beta), exact, exact))
+        if not settled:
+            print(f"  {hidden} hidden, β = {beta}: some examples did not come to rest", flush=True)
+        return found
 
     def row(varied: str, value: Any, found: list[Any], reference: list[Any]) -> dict[str, Any]:
         layers = [
@@ -63,9 +71,9 @@ def compare(hidden: int, examples: int, short: bool) -> list[dict[str, Any]]:
     same = converged(own)
     for k in SWEEPS:
         cut = ep.EquilibriumPropagation(ep.Symmetric(own), ep.Block(steps=2 * k), ep.Block(steps=k, backward=True))
-        rows.append(row("sweeps", k, gradient(cut), same))
+        rows.append(row("sweeps", k, gradient(cut)[0], same))
     default = ep.EquilibriumPropagation()
-    return [*rows, row("default", default.nudge.beta, gradient(default), converged(default.nudge.beta))]
+    return [*rows, row("default", default.nudge.beta, gradient(default)[0], converged(default.nudge.beta))]
 
 
 def cosine(a: Any, b: Any) -> float:

@@ -21,7 +21,7 @@ TURN = 0.2
 """Seconds that a turn of a race should take, at least a minibatch."""
 
 TEXT = """
-Training with the defaults of `eqprop train --dataset mnist` (784-500-10, minibatches of {batch}), one thing varied at a
+Training with the defaults of `eqprop train mnist` (784-500-10, minibatches of {batch}), one thing varied at a
 time: the width of two hidden layers; the number of hidden layers of 500, with the sweeps of the default, which
 grow with depth, and with {free} free and {nudged} nudged ones; the minibatch; the number of training examples. Random
 data of MNIST's shape. The exponent is the slope of the least-squares line through the logarithms: 1 is proportional,

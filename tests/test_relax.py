@@ -248,3 +248,23 @@ def test_a_backward_sweep_carries_a_nudge_to_the_first_layer() -> None:
         nudged, _ = ep.Block(steps=1, backward=backward)(problem.F, theta, v, 0.5, free)
         moves[backward] = float(jnp.abs(nudged[first] - free[first]).max())
     assert moves[False] < 1e-10 < 1e-5 < moves[True]
+
+
+def test_over_relaxation_rises_for_those_still_on_their_way() -> None:
+    """One layer alone, F = ½ s² − a s in each unit: a step moves by ω of the way to the minimum."""
+    net = ep.Hopfield.layered(1, 1)
+    theta = {"W": {"input-output": jnp.array([[0.5]])}, "b": {"output": jnp.array([0.0])}}
+    F, v, s = ep.Total(net, ep.SquaredError()), (jnp.array([1.0]), None), {"output": jnp.array([0.1])}
+    for t, omega in ((0, 1.2), (6, 1.2), (8, 1.35), (10, 1.5), (99, 1.5)):
+        moved, _ = ep.Block().step(F, theta, v, 0.0, s, t)
+        assert float(moved["output"][0]) == pytest.approx(0.1 + omega * 0.4, rel=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_a_state_keeps_its_precision_layer_by_layer(accelerate: bool) -> None:
+    problem = HOPFIELD["layered"]
+    theta, v, rest = problem.draw(seed=0)
+    mixed = rest | {"output": rest["output"].astype(jnp.float32)}
+    s, _ = ep.Block(steps=3, accelerate=accelerate)(problem.F, theta, v, 0.0, mixed)
+    assert {k: u.dtype for k, u in s.items()} == {k: u.dtype for k, u in mixed.items()}

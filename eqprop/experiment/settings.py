@@ -60,9 +60,9 @@ class SettlingOptions:
     epsilon: float = 0.5
     """step size of the gradient step, ε"""
     free_steps: int | None = None
-    """steps of the free phase; None: 2 N, which is short of the fixed points on purpose"""
+    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 14 N if by gradient"""
     nudged_steps: int | None = None
-    """steps of each nudged phase; None: N"""
+    """steps of each nudged phase; None: N, or 2 N if by gradient"""
     tol: float | None = None
     """let an example rest once its residual is at most this; None: always take all steps"""
     accelerate: bool = False
@@ -165,8 +165,9 @@ class Experiment:
     def _rule(self) -> EquilibriumPropagation:
         chosen = self.settling
         beta = 1 / self.depth if chosen.beta is None else chosen.beta
-        free = self._relaxation(chosen.free_steps or 2 * self.depth)
-        nudged = self._relaxation(chosen.nudged_steps or self.depth, backward=True)
+        free, nudged = (2, 1) if chosen.relaxation == "block" else (14, 2)
+        free = self._relaxation(chosen.free_steps or free * self.depth)
+        nudged = self._relaxation(chosen.nudged_steps or nudged * self.depth, backward=True)
         return EquilibriumPropagation(NUDGES[chosen.nudge](beta), free, nudged)
 
     def _relaxation(self, steps: int, *, backward: bool = False) -> Relaxation:

@@ -49,7 +49,7 @@ class Relaxation(eqx.Module):
 
     steps: int = eqx.field(default=100, static=True)
     tol: float | None = None
-    accelerate: bool = eqx.field(default=False, static=True)
+    accelerate: bool = eqx.field(default=False, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if not isinstance(self.steps, int) or self.steps < 1:
@@ -102,9 +102,10 @@ def _advance(
     """A step in the state's own precision, whatever that of θ and β."""
     s, last = moving
     moved, residual = relaxation.step(F, theta, v, beta, s, t)
-    moved = jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
+    moved = _like(s, moved)
     if last is not None:
         moved, last = extrapolate(F, s, moved, last)
+        moved = _like(s, moved)
     return _Moving(moved, last), residual.astype(jnp.result_type(*jax.tree.leaves(s)))
 
 
@@ -135,6 +136,10 @@ def _trace(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any
     _, path = jax.lax.scan(record, _begin(relaxation, s), jnp.arange(relaxation.steps))
     start = Trace(s, F(theta, v, beta, s), _unmet(s))
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, path)
+
+
+def _like(s: Any, moved: Any) -> Any:
+    return jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
 
 
 def _unmet(s: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Block descent: layers that do not touch each other go to their minimum together, the others waiting."""
+"""Block descent: one layer after the other goes to its minimum, the others waiting."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class Block(Relaxation):
     """
 
     omega: float | None = None
-    backward: bool = eqx.field(default=False, static=True)
+    backward: bool = eqx.field(default=False, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.omega is not None and not 0 < self.omega < 2:
