@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 import eqprop as ep
 from benchmarks.nets import Trained, trained
 from benchmarks.report import Report
+from eqprop.energy.synapse import name
 
 BETAS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 SWEEPS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -21,8 +22,9 @@ sweeps and the nudged ones after k; compared with the same nudge, converged. `eq
 purpose, as the paper's are. *Default*: `EquilibriumPropagation()` with β = 0.5, compared with the same, converged.
 Each cell has the cosine with the reference and, in brackets, the ratio of the norms; layers are counted from the input.
 
-Large nudges push units over the kinks of the hard sigmoid, or an example into another minimum; few sweeps shrink the
-gradient of the layers far from the output most, but hardly turn it until the free phase is cut short.
+Large nudges push units over the kinks of the hard sigmoid, or an example into another minimum. A nudged phase cut
+short shrinks the gradient. A free phase cut short turns it: examples that are not yet at rest go on drifting while
+nudged, and few of them weigh much in a trained network, whose other examples have next to no gradient.
 """
 
 
@@ -49,7 +51,7 @@ def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]
         """The gradient of each layer's weights, and whether all examples came to rest."""
         found, _, phases = rule(trainer.F, theta, v, rest, jax.random.key(0))
         settled = phases.free.converged.all() & phases.nudged.converged.all()
-        return [found["W"][name] for name in theta["W"]], bool(settled)
+        return [found["W"][name(synapse)] for synapse in net.synapses], bool(settled)
 
     def converged(beta: float) -> list[Any]:
         found, settled = gradient(ep.EquilibriumPropagation(ep.Symmetric(beta), exact, exact))
@@ -94,7 +96,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     colours = ("#0072B2", "#009E73", "#E69F00", "#D55E00")
     for column, (varied, label) in enumerate((("β", "β"), ("sweeps", "k: 2 k free and k nudged sweeps"))):
         chosen = [row for row in rows if row["hidden"] == 3 and row["varied"] == varied]
-        for which, name in enumerate(("cosine", "ratio of norms")):
+        for which, quantity in enumerate(("cosine", "ratio of norms")):
             axes = grid[which, column]
             for layer, colour in enumerate(colours):
                 points = [row["layers"][layer][which] for row in chosen]
@@ -105,7 +107,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             axes.axhline(1, color="#999999", linewidth=0.6)
             axes.grid(alpha=0.3)
             if column == 0:
-                axes.set_ylabel(name)
+                axes.set_ylabel(quantity)
     grid[0, 1].legend()
     figure.suptitle("784-500-500-500-10: the gradient of each layer's weights")
     return figure
