@@ -121,6 +121,17 @@ class Eager:
     def settle(self, x: Tensor, y: Tensor, beta: float, s: Sequence[Tensor], steps: int) -> list[Tensor]:
         raise NotImplementedError
 
+    def update_in_place(self, x: Tensor, beta: float, free: Sequence[Tensor], nudged: Sequence[Tensor]) -> None:
+        """The update with its products added straight to the weights, for those who go for speed."""
+        for k, rate in enumerate(self.schedule.rates):
+            scale, change = rate / beta / SIZE, nudged[k] - free[k]
+            self.b[k].add_(change.sum(0), alpha=scale)
+            if k == 0:  # x is the same in both phases
+                self.W[0].addmm_(x.T, change, alpha=scale)
+            else:
+                self.W[k].addmm_(nudged[k - 1].T, nudged[k], alpha=scale)
+                self.W[k].addmm_(free[k - 1].T, free[k], alpha=-scale)
+
 
 class Autograd(Eager):
     """Force by automatic differentiation of the energy."""
@@ -169,14 +180,7 @@ class ByHand(Eager):
         nudged = self.relax(drive, y, beta, s, self.schedule.nudged)
         for particles, state in zip(self.particles, free, strict=True):
             particles[index] = state
-        for k, rate in enumerate(self.schedule.rates):
-            scale, change = rate / beta / SIZE, nudged[k] - free[k]
-            self.b[k].add_(change.sum(0), alpha=scale)
-            if k == 0:  # x is the same in both phases
-                self.W[0].addmm_(x.T, change, alpha=scale)
-            else:
-                self.W[k].addmm_(nudged[k - 1].T, nudged[k], alpha=scale)
-                self.W[k].addmm_(free[k - 1].T, free[k], alpha=-scale)
+        self.update_in_place(x, beta, free, nudged)
 
     def relax(self, drive: Tensor, y: Tensor, beta: float, s: Sequence[Tensor], steps: int) -> Sequence[Tensor]:
         back = [W.T for W in self.W]
@@ -235,15 +239,7 @@ class Packed(Eager):
             free, nudged = [u.T for u in free], [u.T for u in nudged]
         for side, state in zip(self.sides, free, strict=True):
             side[index] = state
-        before, after = self.layers(free), self.layers(nudged)
-        for k, rate in enumerate(self.schedule.rates):
-            scale, change = rate / beta / SIZE, after[k] - before[k]
-            self.b[k].add_(change.sum(0), alpha=scale)
-            if k == 0:  # x is the same in both phases
-                self.W[0].addmm_(x.T, change, alpha=scale)
-            else:
-                self.W[k].addmm_(after[k - 1].T, after[k], alpha=scale)
-                self.W[k].addmm_(before[k - 1].T, before[k], alpha=-scale)
+        self.update_in_place(x, beta, self.layers(free), self.layers(nudged))
 
     def relax(self, drive: list[Tensor], s: list[Tensor], y: Tensor, beta: float, steps: int) -> list[Tensor]:
         (odd_drive, even_drive), (odd, even), A, At = drive, s, self.A, self.A.T

@@ -167,7 +167,7 @@ def test_digits_valid_out_of_bounds(valid: int) -> None:
 
 @pytest.mark.usefixtures("mnist")
 def test_idx_validation_examples_are_the_last_ones() -> None:
-    got = data.load("mnist", valid=np.int64(3))  # type: ignore[arg-type]
+    got = data.load("mnist", valid=np.int64(3))  # type: ignore[arg-type]  (NumPy's count too)
     assert got.train.labels.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert got.valid.labels.tolist() == [9, 0, 1]
     assert len(data.load("mnist").valid) == 4
