@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import machine
 from eqprop.files import write_atomic
+from eqprop.machine import machine
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 

@@ -21,8 +21,8 @@ from eqprop.energy import (
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
-from eqprop.rule import EquilibriumPropagation, Phases
-from eqprop.train import Progress, Run, Trainer, TrainState, fit
+from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
+from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
 
@@ -35,6 +35,7 @@ __all__ = [
     "EquilibriumPropagation",
     "Gradient",
     "Hopfield",
+    "ImplicitGradient",
     "Info",
     "InputError",
     "Nudge",
@@ -51,6 +52,7 @@ __all__ = [
     "Trace",
     "TrainState",
     "Trainer",
+    "balanced",
     "cost_of",
     "data",
     "energy_of",

@@ -1,8 +1,10 @@
 """Writing files so that a crash at any moment leaves the old content or the new, never half of either."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -21,6 +23,15 @@ def write_atomic(path: Path, data: bytes) -> None:
             error.filename = str(path)  # a full disk does not say where
         raise
     flush_folder(path.parent)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """`write_atomic`, for people to read as well."""
+    write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 def flush_folder(folder: Path) -> None:

@@ -11,24 +11,93 @@ from matplotlib.ticker import MaxNLocator
 from eqprop.relax import Trace
 
 # Distinct to colour-blind eyes (Okabe & Ito), and each with its own line style, distinct in greyscale.
-FIRST: dict[str, Any] = {"color": "#0072B2", "linestyle": "-"}
-SECOND: dict[str, Any] = {"color": "#D55E00", "linestyle": "--"}
+STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "#0072B2", "linestyle": "-"},
+    {"color": "#D55E00", "linestyle": "--"},
+    {"color": "#009E73", "linestyle": "-."},
+    {"color": "#000000", "linestyle": ":"},
+    {"color": "#CC79A7", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
+    {"color": "#E69F00", "linestyle": (0, (8, 3))},
+)
+FIRST, SECOND = STYLES[:2]
+
+History = Sequence[Mapping[str, float]]
+"""The records of `fit`."""
 
 
-def learning_curve(history: Sequence[Mapping[str, float]], title: str = "") -> Figure:
-    """Training and validation error in percent over epochs, from the records of `fit`."""
-    figure = Figure(figsize=(5, 3.5), layout="constrained")
-    axes = figure.subplots()
-    epochs = [record["epoch"] for record in history]
+def learning_curve(history: History, title: str = "") -> Figure:
+    """Training and validation error in percent over epochs."""
+    return learning_curves({title: [history]})
+
+
+def learning_curves(histories: Mapping[str, Sequence[History]]) -> Figure:
+    """Training and validation error over epochs, a panel for each title (the paper's Figure 3).
+
+    A title may have several histories, of the same network from different seeds.
+    """
+    figure, panels = _panels(list(histories))
     curves = {"train_error": ("training, while learning", FIRST), "valid_error": ("validation", SECOND)}
-    for key, (label, style) in curves.items():
-        if all(key in record for record in history):
-            axes.plot(epochs, [100 * record[key] for record in history], marker="o", markersize=3, label=label, **style)
-    axes.set(xlabel="epoch", ylabel="error (%)", title=title, ylim=(0, None))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3)
-    axes.legend()
+    for axes, runs in zip(panels, histories.values(), strict=True):
+        for history in runs:
+            epochs = [record["epoch"] for record in history]
+            for key, (label, style) in curves.items():
+                if all(key in record for record in history):
+                    errors = [100 * record[key] for record in history]
+                    first = history is runs[0]
+                    axes.plot(epochs, errors, marker="o", markersize=3, label=label if first else None, **style)
+        axes.set(ylabel="error (%)", ylim=(0, None))
+        axes.legend()
     return figure
+
+
+def weight_changes(histories: Mapping[str, History]) -> Figure:
+    """‖ΔW_k‖/‖W_k‖ of each synapse, averaged over the minibatches of each epoch, a panel for each title."""
+    figure, panels = _panels(list(histories))
+    prefix = "change W/"
+    for axes, history in zip(panels, histories.values(), strict=True):
+        epochs = [record["epoch"] for record in history]
+        names = [key.removeprefix(prefix) for key in history[0] if key.startswith(prefix)]
+        # From input to output, whatever the order in the records.
+        names.sort(key=lambda name: (not name.startswith("input"), name.endswith("-output"), name))
+        for k, name in enumerate(names):
+            ratios = [record[prefix + name] for record in history]
+            axes.plot(epochs, ratios, marker="o", markersize=3, label=f"$W_{k + 1}$, {name}", **STYLES[k % len(STYLES)])
+        axes.set(ylabel="‖ΔW‖ / ‖W‖ per minibatch", yscale="log")
+        axes.legend()
+    return figure
+
+
+def against_residual(residuals: Sequence[float], rows: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Figure:
+    """Errors, cosines and norms over the residual that phases are run to: a row of panels for each title."""
+    figure = Figure(figsize=(11, 3.1 * len(rows)), layout="constrained")
+    labels = {
+        "errors": "validation error (%)",
+        "cosine": "cosine with the exact gradient",
+        "norm": "norm / norm of the exact gradient",
+    }
+    for (title, row), panels in zip(rows.items(), figure.subplots(len(rows), 3, squeeze=False), strict=True):
+        for axes, (key, label) in zip(panels, labels.items(), strict=True):
+            for style, (name, values) in zip(STYLES, row[key].items(), strict=False):
+                shown = f"${name}$" if name.startswith("W_") else name
+                axes.plot(residuals, values, marker="o", markersize=3, label=shown, **style)
+            axes.set(xscale="log", xlabel="residual of both phases", ylabel=label, title=title)
+            axes.invert_xaxis()
+            axes.grid(alpha=0.3)
+            axes.legend()
+        panels[0].set_ylim(0, None)
+        panels[2].set_yscale("log")
+    return figure
+
+
+def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """Panels over epochs, side by side."""
+    figure = Figure(figsize=(4.2 * len(titles) if len(titles) > 1 else 5, 3.5), layout="constrained")
+    panels = list(figure.subplots(1, len(titles), squeeze=False)[0])
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set(xlabel="epoch", title=title)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.3)
+    return figure, panels
 
 
 def settling(

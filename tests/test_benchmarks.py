@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from benchmarks.__main__ import Name
 from benchmarks.report import Report, publish
 from benchmarks.settle import steps_to
-from benchmarks.timing import machine, race, spread
+from benchmarks.timing import race, spread
+from eqprop.machine import machine
 
 
 def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:

@@ -82,6 +82,65 @@ def test_persistent_particles_are_the_last_free_states_of_their_example() -> Non
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.particles, longer)
 
 
+def test_validation_examples_keep_their_particles_too() -> None:
+    theta, v = draw()
+    held_out = jax.tree.map(lambda a: a[:7], v)
+    trainer = make(persistent=True, rates=0.0)
+    start = trainer.init(theta, EXAMPLES, jax.random.key(5), valid=7)
+    state, _ = ep.fit(trainer, start, v, held_out, epochs=3)
+    longer, _ = ep.Block(steps=24)(F, theta, held_out, 0.0, NET.rest(7))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.valid_particles, longer)
+    with pytest.raises(ep.InputError, match="particles of 7 examples for a validation set of 11"):
+        ep.fit(trainer, start, v, v, epochs=1)
+
+
+def test_the_history_tells_how_much_the_weights_changed() -> None:
+    theta, v = draw()
+    trainer = make(changes=True, batch_size=EXAMPLES)
+    state = trainer.init(theta, EXAMPLES, jax.random.key(5))
+    after, history = ep.fit(trainer, state, v, epochs=1)
+    for kind, name in (("W", "input-hidden"), ("W", "hidden-output")):
+        old, new = (np.asarray(tree[kind][name]) for tree in (theta, after.theta))
+        ratio = np.linalg.norm(new - old) / np.linalg.norm(old)
+        assert history[0][f"change {kind}/{name}"] == pytest.approx(ratio, rel=1e-4)
+    assert history[0]["change b/hidden"] == 0  # from zero, nothing is a relative change
+
+
+def test_training_ends_once_a_record_is_enough() -> None:
+    _, history = train(make(), epochs=5, enough=lambda record: record["epoch"] == 2)
+    assert len(history) == 2
+
+
+def test_balanced_rates_make_relative_changes_equal_and_keep_their_mean() -> None:
+    """With gradients of constant size and weights that hardly move, what is asked for holds exactly."""
+    net = ep.Hopfield.layered(4, 6, 5, 3)
+    theta = net.init(jax.random.key(0))
+    scales = {"input-hidden1": 1e-9, "hidden1-hidden2": 1e-6, "hidden2-output": 1e-7}
+    updates: Any = {"W": {k: scales[k] * jnp.ones_like(w) for k, w in theta["W"].items()}, "b": theta["b"]}
+    updates["b"]["hidden2"] = jnp.ones(5)
+    balance: Any = ep.balanced(net)
+    state = balance.init(theta)
+    for _ in range(3):
+        scaled, state = balance.update(updates, state, theta)
+
+    def ratios(changes: Any) -> np.ndarray:
+        return np.array([np.linalg.norm(changes["W"][k]) / np.linalg.norm(theta["W"][k]) for k in scales])
+
+    np.testing.assert_allclose(ratios(scaled), np.exp(np.log(ratios(updates)).mean()), rtol=1e-5)
+    factor = scaled["W"]["hidden1-hidden2"][0, 0] / updates["W"]["hidden1-hidden2"][0, 0]
+    np.testing.assert_allclose(scaled["b"]["hidden2"], factor * jnp.ones(5), rtol=1e-6)
+
+
+def test_balancing_leaves_alone_what_does_not_change() -> None:
+    theta, _ = draw()
+    updates = jax.tree.map(jnp.ones_like, theta)
+    updates["W"]["input-hidden"] *= 0
+    balance: Any = ep.balanced(NET)
+    scaled, _ = balance.update(updates, balance.init(theta), theta)
+    assert_equal(scaled["W"]["input-hidden"], updates["W"]["input-hidden"])
+    np.testing.assert_allclose(scaled["W"]["hidden-output"], updates["W"]["hidden-output"], rtol=1e-6)
+
+
 def test_layers_learn_at_their_own_rates() -> None:
     theta, _ = draw()
     rates = NET.per_layer({"hidden": 0.0, "output": 0.5})

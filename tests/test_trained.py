@@ -94,3 +94,14 @@ def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
     assert min(cosines(found, expected).values()) >= 0.999, cosines(found, expected)
     ratio = np.linalg.norm(ravel_pytree(found)[0]) / np.linalg.norm(ravel_pytree(expected)[0])
     assert ratio == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("hidden", [1, 3])
+def test_the_rule_of_the_implicit_gradient_agrees_with_a_dense_solve(hidden: int) -> None:
+    F, theta, v, rest = trained(hidden)
+    rule = ep.ImplicitGradient(ep.Block(steps=5000, tol=1e-9, accelerate=True), tol=1e-12)
+    found, s, how = rule(F, theta, v, rest)
+    assert how.solved
+    assert how.free.converged.all()
+    expected = implicit_gradient(F, theta, v, s)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-9 * abs(b).max()), found, expected)

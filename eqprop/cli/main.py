@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import data, evaluate, train
+from eqprop.cli import data, evaluate, reproduce, train
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
 learn by being nudged and settling again."""
+
+Command = train.Train | evaluate.Evaluate | reproduce.Reproduce | data.Data
 
 
 def main(args: list[str] | None = None) -> int:
@@ -29,13 +31,14 @@ def main(args: list[str] | None = None) -> int:
     return 0
 
 
-def parse(args: list[str]) -> train.Train | evaluate.Evaluate | data.Data:
+def parse(args: list[str]) -> Command:
     """The command with its options; `train` takes its defaults from the data set or the run that is named."""
 
-    def read(default: train.Train) -> train.Train | evaluate.Evaluate | data.Data:
+    def read(default: train.Train) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
             | Annotated[data.Data, tyro.conf.subcommand("data")]
         )
         return tyro.cli(

@@ -54,3 +54,27 @@ class TrainingBar:
             self.last = f"valid {100 * record['valid_error']:.2f} %  "
             line += f"  valid {100 * record['valid_error']:6.2f} %"
         self.bar.console.print(f"{line}  {record['seconds']:.1f} s", highlight=False)
+
+
+class CountBar:
+    """A context manager whose `update` hears how many of how many are done; without a terminal, a line for each."""
+
+    def __init__(self, what: str):
+        self.what = what
+        columns = TextColumn(f"{what} {{task.completed}}/{{task.total}}"), BarColumn(), TimeElapsedColumn()
+        self.bar = Progress(*columns, TextColumn("eta"), TimeRemainingColumn(), console=screen, transient=True)
+        self.task = self.bar.add_task("", total=None)
+
+    def __enter__(self) -> "CountBar":
+        if screen.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if screen.is_terminal:
+            self.bar.stop()
+
+    def update(self, done: int, of: int) -> None:
+        self.bar.update(self.task, completed=done, total=of)
+        if not screen.is_terminal:
+            screen.print(f"{self.what} {done}/{of}", highlight=False)

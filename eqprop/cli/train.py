@@ -2,8 +2,6 @@
 
 import io
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +9,7 @@ import tyro
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
+from eqprop.cli.folders import fresh_folder
 from eqprop.cli.progress import TrainingBar
 from eqprop.errors import InputError
 from eqprop.experiment import (
@@ -99,13 +98,6 @@ class Train:
             run.clear_leftovers()
             return run
         return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
-
-
-def fresh_folder(name: str) -> Path:
-    """A folder in runs/ that does not exist yet."""
-    stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    candidates = (stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in count(1))
-    return next(folder for folder in candidates if not folder.exists())
 
 
 def draw(run: Run, history: list[dict[str, float]], title: str) -> None:

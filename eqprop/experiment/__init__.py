@@ -1,6 +1,6 @@
 """Experiments: settings as data, and carrying them out in a run folder."""
 
-from eqprop.experiment.perform import evaluate, perform, training_part
+from eqprop.experiment.perform import evaluate, perform, start, training_part
 from eqprop.experiment.presets import PRESETS
 from eqprop.experiment.settings import (
     CostOptions,
@@ -19,5 +19,6 @@ __all__ = [
     "SettlingOptions",
     "evaluate",
     "perform",
+    "start",
     "training_part",
 ]

@@ -19,11 +19,13 @@ def perform(
     run: Run,
     *,
     checkpoint_seconds: float = 10.0,
+    enough: Callable[[list[dict[str, float]]], bool] = lambda _: False,
     observe: Callable[[Progress], None] = lambda _: None,
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     """Train, from where the run was left, and return the result and the history.
 
-    The state is saved every `checkpoint_seconds` at the most, and at the end.
+    The state is saved every `checkpoint_seconds` at the most, and at the end. Training ends before its last epoch
+    when the history is `enough`.
     """
     trainer, fresh = start(experiment, data)
     state, history, seconds = run.load(fresh)
@@ -48,7 +50,17 @@ def perform(
 
     try:
         train = training_part(experiment, data).v
-        state, _ = fit(trainer, state, train, data.valid.v, epochs=epochs, seconds=seconds, observe=keep)
+        if not enough(history):
+            state, _ = fit(
+                trainer,
+                state,
+                train,
+                data.valid.v,
+                epochs=epochs,
+                seconds=seconds,
+                enough=lambda _: enough(history),
+                observe=keep,
+            )
     except KeyboardInterrupt:
         if latest is not None:
             save(run, latest, history)
@@ -60,6 +72,7 @@ def perform(
     times = [record["seconds"] for record in history]
     result = errors(experiment, data, trainer, state.theta, len(history)) | {
         "seconds": round(sum(times), 3),
+        "valid_seconds": round(sum(record.get("valid_seconds", 0.0) for record in history), 3),
         "seconds_per_epoch": round(median(times), 3),
         "run_dir": str(run.folder),
     }
@@ -84,7 +97,7 @@ def start(experiment: Experiment, data: Dataset) -> tuple[Trainer, TrainState]:
     net, trainer = experiment.build(*data.widths)
     init_key, train_key = jax.random.split(jax.random.key(experiment.learning.seed))
     theta = net.init(init_key, experiment.network.gain)
-    return trainer, trainer.init(theta, len(training_part(experiment, data)), train_key)
+    return trainer, trainer.init(theta, len(training_part(experiment, data)), train_key, valid=len(data.valid))
 
 
 def training_part(experiment: Experiment, data: Dataset) -> Split:

@@ -14,7 +14,7 @@ from eqprop.experiment.parsing import from_dict
 from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
-from eqprop.train import Metric, Trainer
+from eqprop.train import Metric, Trainer, balanced
 
 NUDGES: dict[str, type[Nudge]] = {"one-sided": OneSided, "random-sign": RandomSign, "symmetric": Symmetric}
 
@@ -85,6 +85,10 @@ class LearningOptions:
     """one for all, or one for each of the N layers in order; none: 0.002 / N for adam, 0.2 / N for sgd"""
     momentum: float = 0.0
     """of sgd"""
+    balance: bool = False
+    """scale the rate of each layer so that ‖ΔW_k‖/‖W_k‖ is the same for all, as the paper chose its rates"""
+    changes: bool = False
+    """keep ‖ΔW_k‖/‖W_k‖, averaged over each epoch, in the history; takes a little time"""
     decay: float = 0.65
     """the learning rates are multiplied by it after each epoch"""
     seed: int = 0
@@ -121,6 +125,8 @@ class Experiment:
             raise InputError(f"gain={self.network.gain}: give a positive number")
         if len(rates := self.learning.learning_rate) not in (0, 1, self.depth):
             raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {self.depth} layers")
+        if self.learning.balance and len(rates) > 1:
+            raise InputError(f"learning_rate={rates} with balance, which finds the layers' rates itself: give one rate")
         self.build(1, 1)  # every part checks its own settings
 
     @classmethod
@@ -153,12 +159,13 @@ class Experiment:
         trainer = Trainer(
             Total(net, cost),
             self._rule(),
-            _optimizer(self.learning.optimizer, self.learning.momentum),
+            _optimizer(self.learning.optimizer, self.learning.momentum, net if self.learning.balance else None),
             batch_size=self.learning.batch_size,
             rates=self._rates(net),
             decay=self.learning.decay,
             persistent=self.settling.persistent,
             metrics={"error": _misclassified(cost)},
+            changes=self.learning.changes,
         )
         return net, trainer
 
@@ -202,6 +209,7 @@ def _misclassified(cost: Cost) -> Metric:
 
 
 @cache
-def _optimizer(name: str, momentum: float) -> optax.GradientTransformation:
+def _optimizer(name: str, momentum: float, balanced_net: Hopfield | None) -> optax.GradientTransformation:
     # The rates are the trainer's: there they are data, and changing them compiles nothing.
-    return optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)
+    chosen = optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)
+    return chosen if balanced_net is None else optax.chain(chosen, balanced(balanced_net))

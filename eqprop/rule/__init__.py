@@ -1,5 +1,6 @@
 """Rules: from settled states to a weight change. One algorithm a file."""
 
 from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
+from eqprop.rule.implicit import ImplicitGradient
 
-__all__ = ["EquilibriumPropagation", "Phases"]
+__all__ = ["EquilibriumPropagation", "ImplicitGradient", "Phases"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.files import write_atomic
+from eqprop.train.naming import named
 
 NOTES, SUM = "notes", "sha256"
 
@@ -19,7 +20,7 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
     """Write the arrays of `tree` and the JSON `notes`: whole and on disk, or not at all."""
     import safetensors.numpy
 
-    arrays = {name: _plain(leaf) for name, leaf in _named_leaves(tree)}
+    arrays = {name: _plain(leaf) for name, leaf in named(tree).items()}
     text = json.dumps(notes)
     metadata = {NOTES: text, SUM: _digest(arrays, text)}
     write_atomic(path, safetensors.numpy.save(arrays, metadata))
@@ -28,7 +29,7 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
 def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
     """Read what `save` wrote: arrays in the structure of `like`, whose names, shapes and types must agree."""
     arrays, notes = _read(path)
-    leaves = dict(_named_leaves(like))
+    leaves = named(like)
     if odd := sorted(leaves.keys() ^ arrays.keys()):
         where = "lacks" if odd[0] in leaves else "has an unexpected"
         raise InputError(f"{path} is of another network or trainer: it {where} {odd[0]!r}")
@@ -59,11 +60,6 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if _digest(arrays, metadata[NOTES]) != metadata[SUM]:
         raise InputError(f"{path} is damaged: its content does not have the checksum that was stored with it")
     return arrays, json.loads(metadata[NOTES])
-
-
-def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    leaves = jax.tree.flatten_with_path(tree)[0]
-    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in leaves]
 
 
 def _is_key(leaf: Any) -> bool:

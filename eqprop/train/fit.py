@@ -14,6 +14,7 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.train.loop import Trainer, TrainState
 
 PIECE_SECONDS = 0.3  # long enough that dispatch does not show, short enough for a progress bar
+PERSISTENT_PIECE_SECONDS = 2.0  # each piece begins with a copy of all particles
 
 
 class Progress(NamedTuple):
@@ -37,27 +38,29 @@ def fit(
     *,
     epochs: int,
     seconds: float = 0.0,
+    enough: Callable[[dict[str, float]], bool] = lambda _: False,
     observe: Callable[[Progress], None] = lambda _: None,
 ) -> tuple[TrainState, list[dict[str, float]]]:
     """Train until `epochs` epochs are done in all, and return the last state and a record per epoch.
 
     A record has the averages over the epoch's training examples, each measured at its free fixed point before
-    its minibatch was learned, and those over `valid` at the epoch's end. `seconds` is what was already spent
-    on an epoch that `state` is in the middle of. `observe` hears of every piece and may keep the state.
+    its minibatch was learned, and those over `valid` at the epoch's end. Once a record is `enough`, training ends
+    early. `seconds` is what was already spent on an epoch that `state` is in the middle of. `observe` hears of every
+    piece and may keep the state.
     """
     check(trainer, state, train, valid)
     examples = len(jax.tree.leaves(train)[0])
     batches = trainer.batches(examples)
     train = jax.tree.map(jnp.asarray, train)
-    history, piece = [], 1
+    history, piece, goal = [], 1, PERSISTENT_PIECE_SECONDS if trainer.persistent else PIECE_SECONDS
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
         state = jax.block_until_ready(trainer.advance(state, train, step))
         spent = time.perf_counter() - began
         seconds += spent
-        piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
-        averages = _averages(state, min(int(state.batch) * trainer.batch_size, examples))
+        piece = max(1, min(2 * piece, math.ceil(piece * goal / spent)))
+        averages = _averages(state.sums["metrics"], min(int(state.batch) * trainer.batch_size, examples))
         if not _finite((state.theta, averages)):
             raise DivergedError(
                 f"values are no longer finite in epoch {int(state.epoch) + 1}, minibatch {int(state.batch)}: "
@@ -66,14 +69,20 @@ def fit(
         record = None
         if int(state.batch) == batches:
             record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
-            if valid is not None and len(jax.tree.leaves(valid)[0]):
-                record |= {f"valid_{k}": a for k, a in trainer.measure(state.theta, valid).items()}
+            record |= {f"change {k}": a for k, a in _averages(state.sums["changes"], batches).items()}
             record["seconds"] = seconds
+            if valid is not None and len(jax.tree.leaves(valid)[0]):
+                began = time.perf_counter()
+                averages_valid, state = trainer.validate(state, valid)
+                record |= {f"valid_{k}": a for k, a in averages_valid.items()}
+                record["valid_seconds"] = time.perf_counter() - began
             history.append(record)
             batch, sums = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
             state = state._replace(epoch=state.epoch + 1, batch=batch, sums=sums)
         observe(Progress(state, batches, averages, seconds, record))
         if record:
+            if enough(record):
+                break
             seconds = 0.0
     return state, history
 
@@ -85,9 +94,16 @@ def check(trainer: Trainer, state: TrainState, train: Any, valid: Any = None) ->
     examples = len(jax.tree.leaves(train)[0])
     if not examples:
         raise InputError("the training set is empty: give at least one example")
-    for kept in map(len, jax.tree.leaves(state.particles)):
-        if kept != examples:
-            raise InputError(f"the state has particles of {kept} examples for a training set of {examples}")
+    held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
+    for what, particles, count in (
+        ("training", state.particles, examples),
+        ("validation", state.valid_particles, held_out),
+    ):
+        kept = next(map(len, jax.tree.leaves(particles)), 0)
+        if trainer.persistent and kept != count:
+            raise InputError(
+                f"the state has particles of {kept} examples for a {what} set of {count}: tell trainer.init how many"
+            )
     if jax.tree.structure(state.optimizer) != jax.tree.structure(trainer.optimizer.init(state.theta)):
         raise InputError("the state is of another optimizer than the trainer's: make it with trainer.init")
     example = jax.tree.map(lambda a: a[0], train)
@@ -113,8 +129,8 @@ def _check_arrays(v: Any) -> None:
             raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
 
 
-def _averages(state: TrainState, examples: int) -> dict[str, float]:
-    return {name: float(total) / examples for name, total in state.sums.items()}
+def _averages(sums: dict[str, Any], count: int) -> dict[str, float]:
+    return {name: float(total) / count for name, total in sums.items()}
 
 
 @compiled

@@ -13,6 +13,7 @@ from jax import Array
 from eqprop.compile import compiled
 from eqprop.energy.total import TotalEnergy, cost_of
 from eqprop.errors import InputError
+from eqprop.train.naming import named
 
 Metric = Callable[[Any, Any], Array]
 """(v, s) → a number for one example, s being its free fixed point."""
@@ -21,17 +22,19 @@ Metric = Callable[[Any, Any], Array]
 class TrainState(NamedTuple):
     """All that training consists of: from equal states follow equal weights, bit for bit.
 
-    `particles` are the last free fixed points of every training example, if they persist; `epoch` and `batch`
-    count what is done; `sums` adds up the metrics of the running epoch.
+    `particles` are the last free fixed points of every training example, if they persist, and `valid_particles`
+    those of every validation example; `epoch` and `batch` count what is done; `sums` adds up, over the running epoch,
+    the metrics of each example and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each minibatch.
     """
 
     theta: Any
     optimizer: Any
     particles: Any
+    valid_particles: Any
     key: Array
     epoch: Array
     batch: Array
-    sums: dict[str, Array]
+    sums: dict[str, dict[str, Array]]
 
 
 class Trainer(eqx.Module):
@@ -42,8 +45,9 @@ class Trainer(eqx.Module):
     optimizer: any Optax optimizer.
     rates: multiply the optimizer's updates; one number, or a tree like θ or the top of one.
     decay: the rates are multiplied by it after each epoch.
-    persistent: start each free phase where that of the same example last ended (section 5.2).
+    persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
     metrics: measured at the free fixed points, beside the cost.
+    changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
     start: n → the state from which n examples begin to settle; None: F's own `rest`.
     """
 
@@ -55,6 +59,7 @@ class Trainer(eqx.Module):
     decay: float = 1.0
     persistent: bool = eqx.field(default=False, static=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
+    changes: bool = eqx.field(default=False, static=True)
     start: Callable[[int], Any] | None = None
 
     def __check_init__(self) -> None:
@@ -72,8 +77,8 @@ class Trainer(eqx.Module):
             raise InputError(f"F={self.F!r} does not say what state to start from: give Trainer(start=…)")
         return begin(examples)
 
-    def init(self, theta: Any, examples: int, key: Array) -> TrainState:
-        """The state before the first minibatch of a training set of `examples`."""
+    def init(self, theta: Any, examples: int, key: Array, valid: int = 0) -> TrainState:
+        """The state before the first minibatch of a training set of `examples`, beside `valid` for validation."""
         if examples < 1:
             raise InputError("the training set is empty: give at least one example")
         # In the types that training returns, so that it compiles once.
@@ -86,10 +91,14 @@ class Trainer(eqx.Module):
             theta=theta,
             optimizer=self.optimizer.init(theta),
             particles=self.rest(examples) if self.persistent else None,
+            valid_particles=self.rest(valid) if self.persistent and valid else None,
             key=key,
             epoch=jnp.zeros((), int),
             batch=jnp.zeros((), int),
-            sums={name: jnp.zeros(()) for name in ("cost", *self.metrics)},
+            sums={
+                "metrics": {name: jnp.zeros(()) for name in ("cost", *self.metrics)},
+                "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
+            },
         )
 
     def batches(self, examples: int) -> int:
@@ -105,14 +114,32 @@ class Trainer(eqx.Module):
 
     def measure(self, theta: Any, v: Any, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
+        return self._settle_all(theta, v, None, block)[0]
+
+    def validate(self, state: TrainState, v: Any) -> tuple[dict[str, float], TrainState]:
+        """`measure`, from the particles of the validation examples v, and the state with those moved on."""
+        averages, particles = self._settle_all(state.theta, v, state.valid_particles)
+        return averages, state._replace(valid_particles=particles)
+
+    def _settle_all(self, theta: Any, v: Any, particles: Any, block: int = 1000) -> tuple[dict[str, float], Any]:
         examples = len(jax.tree.leaves(v)[0])
-        totals = dict.fromkeys(("cost", *self.metrics), 0.0)
-        for start in range(0, examples, block):
-            part = jax.tree.map(lambda a, i=start: a[i : i + block], v)
-            filled = jax.tree.map(lambda a: np.pad(a, [(0, block - len(a))] + [(0, 0)] * (a.ndim - 1)), part)
-            sums = _measure(self, theta, filled, min(block, examples - start))
+        totals, settled = dict.fromkeys(("cost", *self.metrics), 0.0), []
+        for first in range(0, examples, block):
+            count = min(block, examples - first)
+            part, start = (_block(tree, first, block) for tree in (v, particles))
+            sums, s = _measure(self, theta, part, start if particles is not None else self.rest(block), count)
             totals = {name: totals[name] + float(sums[name]) for name in totals}
-        return {name: total / max(examples, 1) for name, total in totals.items()}
+            if particles is not None:
+                settled.append(jax.tree.map(lambda a, n=count: a[:n], s))
+        if particles is not None:
+            particles = jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
+        return {name: total / max(examples, 1) for name, total in totals.items()}, particles
+
+
+def _block(tree: Any, first: int, size: int) -> Any:
+    """Examples from `first` on, filled up with zeros to `size` of them."""
+    part = jax.tree.map(lambda a: a[first : first + size], tree)
+    return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1)), part)
 
 
 @compiled
@@ -142,11 +169,16 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
         if trainer.persistent:
             particles = jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), particles, s)
         updates, optimizer = trainer.optimizer.update(gradient, state.optimizer, state.theta)
+        updates = jax.tree.map(jnp.multiply, updates, rates)
+        sums = {
+            "metrics": _sums(trainer, state.theta, v_i, s, real),
+            "changes": _changes(updates, state.theta) if trainer.changes else {},
+        }
         return state._replace(
-            theta=optax.apply_updates(state.theta, jax.tree.map(jnp.multiply, updates, rates)),
+            theta=optax.apply_updates(state.theta, updates),
             optimizer=optimizer,
             particles=particles,
-            sums=jax.tree.map(jnp.add, state.sums, _sums(trainer, state.theta, v_i, s, real)),
+            sums=jax.tree.map(jnp.add, state.sums, sums),
         )
 
     state = jax.lax.fori_loop(state.batch, stop, minibatch, state)
@@ -154,13 +186,18 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
 
 
 @compiled
-def _measure(trainer: Trainer, theta: Any, v: Any, count: Any) -> dict[str, Array]:
-    block = len(jax.tree.leaves(v)[0])
-    s, _ = trainer.rule.free(trainer.F, theta, v, 0.0, trainer.rest(block))
-    return _sums(trainer, theta, v, s, jnp.arange(block) < count)
+def _measure(trainer: Trainer, theta: Any, v: Any, start: Any, count: Any) -> tuple[dict[str, Array], Any]:
+    s, _ = trainer.rule.free(trainer.F, theta, v, 0.0, start)
+    return _sums(trainer, theta, v, s, jnp.arange(len(jax.tree.leaves(v)[0])) < count), s
 
 
 def _sums(trainer: Trainer, theta: Any, v: Any, s: Any, real: Array) -> dict[str, Array]:
     values = {"cost": jax.vmap(cost_of(trainer.F), in_axes=(None, 0, 0))(theta, v, s)}
     values |= {name: jax.vmap(metric)(v, s) for name, metric in trainer.metrics.items()}
     return {name: jnp.sum(jnp.where(real, value, 0)) for name, value in values.items()}
+
+
+def _changes(updates: Any, theta: Any) -> dict[str, Array]:
+    """‖Δθ_k‖/‖θ_k‖ of each part; 0 for a part that is 0 itself, as biases are at first."""
+    sizes, norms = named(jax.tree.map(jnp.linalg.norm, theta)), named(jax.tree.map(jnp.linalg.norm, updates))
+    return {name: jnp.where(size > 0, norms[name] / size, 0) for name, size in sizes.items()}

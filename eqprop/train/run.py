@@ -4,6 +4,7 @@ config.json              the settings
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
 weights.safetensors      θ alone, saved with the checkpoint
+result.json              the errors at the end
 """
 
 import json
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eqprop.errors import InputError
-from eqprop.files import write_atomic
+from eqprop.files import read_json, write_atomic, write_json
 from eqprop.train import checkpoint
 from eqprop.train.loop import TrainState
 
@@ -55,7 +56,7 @@ class Run:
     def config(self) -> Any:
         path = self.folder / "config.json"
         try:
-            return json.loads(path.read_bytes())
+            return read_json(path)
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
 
@@ -63,6 +64,20 @@ class Run:
     def saved(self) -> bool:
         """Whether there is a checkpoint."""
         return (self.folder / "checkpoint.safetensors").exists()
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is a result."""
+        return (self.folder / "result.json").exists()
+
+    def read_result(self) -> dict[str, Any]:
+        """What `write_result` wrote."""
+        return read_json(self.folder / "result.json")
+
+    def read_history(self) -> list[Record]:
+        """What `write_history` wrote; nothing if it did not yet."""
+        path = self.folder / "history.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
         """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
@@ -86,13 +101,11 @@ class Run:
         return theta, notes["epochs"]
 
     def write_config(self, config: dict[str, Any]) -> None:
-        self._write("config.json", json.dumps(config, indent=2) + "\n")
+        write_json(self.folder / "config.json", config)
 
     def write_history(self, history: list[Record]) -> None:
-        self._write("history.jsonl", "".join(json.dumps(record) + "\n" for record in history))
+        lines = "".join(json.dumps(record) + "\n" for record in history)
+        write_atomic(self.folder / "history.jsonl", lines.encode())
 
     def write_result(self, result: dict[str, Any]) -> None:
-        self._write("result.json", json.dumps(result, indent=2) + "\n")
-
-    def _write(self, name: str, text: str) -> None:
-        write_atomic(self.folder / name, text.encode())
+        write_json(self.folder / "result.json", result)

@@ -1,0 +1,27 @@
+"""Folders for what the commands make."""
+
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+from eqprop.errors import InputError
+
+
+def fresh_folder(name: str) -> Path:
+    """A folder in runs/ that does not exist yet."""
+    stem = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    candidates = (stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in count(1))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def chosen_folder(run_dir: Path | None, resume: Path | None, name: str) -> Path:
+    """The folder to go on in, or a new or empty one, made."""
+    if run_dir is not None and resume is not None:
+        raise InputError(f"--run-dir {run_dir} and --resume {resume} exclude each other: give one")
+    if resume is not None:
+        return resume
+    folder = run_dir or fresh_folder(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not an empty folder: choose another, or go on with --resume {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,101 @@
+"""What the paper trained and how (section 5.2, Table 1), and our own recipe for the same networks."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions
+
+Net = Literal["1", "2", "3", "fashion"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table 1, with the epochs that the paper trained for."""
+
+    hidden: tuple[int, ...]
+    free_steps: int
+    nudged_steps: int
+    rates: tuple[float, ...]
+    epochs: int
+
+
+TABLE_1 = {
+    1: Row((500,), 20, 4, (0.1, 0.05), 25),
+    2: Row((500, 500), 100, 6, (0.4, 0.1, 0.01), 60),
+    3: Row((500, 500, 500), 500, 8, (0.128, 0.032, 0.008, 0.002), 500),
+}
+
+NETS: dict[Net, tuple[str, int]] = {"1": ("mnist", 1), "2": ("mnist", 2), "3": ("mnist", 3), "fashion": ("fashion", 2)}
+"""The data set and the number of hidden layers."""
+
+CHOICES = """
+- *Initial weights*: uniform in ±√(6 / (n_pre + n_post)), Glorot & Bengio's range for a linear unit, without a gain.
+  Biases begin at 0, and learn at the rate α_k of the weights that lead to their layer.
+- *Particles* begin at 0. All units that settle are kept, the outputs too. Test images, which are met once, begin at 0.
+- *The sign of β* is drawn once for each minibatch.
+- *The update* is averaged over the minibatch, not summed.
+- *The split*: the last 10,000 training images are for validation, and are never trained on.
+- *Training error* over epochs is counted as the epoch goes, at the free fixed points, before each minibatch is learned
+  (the paper does not say). That in the table is measured afterwards, with the final weights, from s = 0.
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training run of a campaign."""
+
+    name: str
+    net: Net
+    experiment: Experiment
+
+
+def as_written(net: Net, seed: int = 0) -> Trial:
+    """Section 5 to the letter: hard sigmoid, clipped steps of ε = 0.5, β = ±1, persistent particles, rates α_k."""
+    dataset, depth = NETS[net]
+    row = TABLE_1[depth]
+    experiment = Experiment(
+        dataset,
+        network=NetworkOptions(hidden=row.hidden, gain=1.0),
+        settling=SettlingOptions(
+            nudge="random-sign",
+            beta=1.0,
+            relaxation="gradient",
+            epsilon=0.5,
+            free_steps=row.free_steps,
+            nudged_steps=row.nudged_steps,
+            persistent=True,
+        ),
+        learning=LearningOptions(
+            epochs=row.epochs,
+            batch_size=20,
+            optimizer="sgd",
+            learning_rate=row.rates,
+            decay=1.0,
+            changes=True,
+            seed=seed,
+        ),
+    )
+    return Trial(_name(net, seed), net, experiment)
+
+
+def fast(net: Net, seed: int = 0) -> Trial:
+    """The same networks by the defaults of `eqprop train`, but trained for longer, until nothing is left to learn."""
+    dataset, depth = NETS[net]
+    experiment = Experiment(
+        dataset,
+        network=NetworkOptions(hidden=TABLE_1[depth].hidden),
+        learning=LearningOptions(epochs=40, decay=0.9, changes=True, seed=seed),
+    )
+    return Trial(_name(net, seed), net, experiment)
+
+
+def shortened(trial: Trial, epochs: int | None, train: int | None, valid: int | None) -> Trial:
+    """The trial with fewer (or more) epochs or examples, where given."""
+    asked = {"epochs": epochs, "train": train, "valid": valid}
+    learning = replace(trial.experiment.learning, **{k: n for k, n in asked.items() if n is not None})
+    return replace(trial, experiment=replace(trial.experiment, learning=learning))
+
+
+def _name(net: Net, seed: int) -> str:
+    dataset, depth = NETS[net]
+    return f"{dataset}-{depth}-hidden-seed{seed}"

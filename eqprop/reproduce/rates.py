@@ -1,0 +1,207 @@
+"""Does each layer need a learning rate of its own when both phases come to rest? (section 5.2 leaves it open)
+
+"Although the theory presented in this paper requires a unique learning rate for all synaptic weights, in our
+experiments we need to choose different learning rates for the weight matrices of different layers to make the
+algorithm work. We do not have a clear explanation for this fact yet, but we believe that this is due to the finite
+precision with which we approach the fixed points." So let that precision vary, from a residual of 1e-1 to 1e-6.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop import data
+from eqprop.errors import DivergedError, InputError
+from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, start
+from eqprop.experiment.parsing import from_dict
+from eqprop.files import read_json, write_atomic, write_json
+from eqprop.reproduce.diagnosis import measure
+from eqprop.reproduce.paper import TABLE_1
+from eqprop.reproduce.report import footer
+from eqprop.train import fit
+
+NUDGES: dict[str, dict[str, Any]] = {
+    "β = ±1, sign at random": {"nudge": "random-sign", "beta": 1.0},
+    "β = ±0.1, both signs": {"nudge": "symmetric", "beta": 0.1},
+}
+SCALES = {"one rate": (0.025, 0.05, 0.1, 0.2, 0.4), "the paper's rates": (0.25, 0.5, 1.0, 2.0, 4.0)}
+ALIGNED = 200
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """How much is spent on the answer."""
+
+    hidden: int = 2
+    epochs: int = 4
+    train: int = 5000
+    valid: int = 5000
+    residuals: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+
+    def __post_init__(self) -> None:
+        if self.hidden not in TABLE_1:
+            raise InputError(f"hidden={self.hidden}: the paper's networks have 1, 2 or 3 hidden layers")
+        if self.valid < 1:
+            raise InputError(f"valid={self.valid}: give at least one example to validate with")
+        for run in self.runs():
+            self.experiment(*run)  # checks itself
+
+    def runs(self) -> Iterator[tuple[str, float, str, float]]:
+        """(nudge, residual, family of rates, scale)."""
+        for nudge, residual in product(NUDGES, self.residuals):
+            for family, scales in SCALES.items():
+                for scale in scales:
+                    yield nudge, residual, family, scale
+
+    def experiment(self, nudge: str, residual: float, family: str, scale: float) -> Experiment:
+        row = TABLE_1[self.hidden]
+        rates = [scale] * len(row.rates) if family == "one rate" else [scale * rate for rate in row.rates]
+        return Experiment(
+            "mnist",
+            network=NetworkOptions(hidden=row.hidden),
+            settling=SettlingOptions(
+                **NUDGES[nudge], free_steps=1000, nudged_steps=1000, tol=residual, accelerate=True
+            ),
+            learning=LearningOptions(
+                epochs=self.epochs, optimizer="sgd", learning_rate=tuple(rates), decay=1.0, train=self.train
+            ),
+        )
+
+
+def answer(
+    question: Question,
+    path: Path,
+    *,
+    data_dir: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    observe: Callable[[int, int], None] = lambda *_: None,
+) -> list[Entry]:
+    """Train once for each nudge, residual and choice of rates; what is in the file at `path` is not done again.
+
+    In float64, so that rounding is out of the question. Each entry has the validation error in percent (None if
+    training diverged), and the gradient of the trained network beside the exact one, layer by layer.
+    """
+    done = load(path)[1] if path.exists() else []
+    known = {tuple(entry["run"]) for entry in done}
+    runs = list(question.runs())
+    observe(len(done), len(runs))
+    examples = data.load("mnist", data_dir, None, say)
+    for run in runs:
+        if run not in known:
+            with jax.enable_x64(True):
+                done.append({"run": list(run)} | train(question.experiment(*run), examples, question.valid))
+            save(path, question, done)
+            observe(len(done), len(runs))
+    return done
+
+
+def save(path: Path, question: Question, entries: list[Entry]) -> None:
+    write_json(path, {"question": asdict(question), "runs": entries})
+
+
+def load(path: Path) -> tuple[Question, list[Entry]]:
+    """What `save` wrote."""
+    try:
+        kept = read_json(path)
+        return from_dict(Question, kept["question"], f"{path}: the settings"), kept["runs"]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path.parent} is not the folder of `eqprop reproduce rates`: no good {path.name}") from error
+
+
+def train(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
+    """One training: the error on the first `valid` validation examples, and how the gradient is aligned at its end."""
+
+    def double(split: data.Split) -> Any:
+        return jax.tree.map(lambda a: jnp.asarray(a, float), split.v)
+
+    trainer, state = start(experiment, examples)
+    net, _ = experiment.build(*examples.widths)
+    v = double(examples.train[: experiment.learning.train])
+    try:
+        state, _ = fit(trainer, state, v, epochs=experiment.learning.epochs)
+    except DivergedError:
+        return {"error": None}
+    some = jax.tree.map(lambda a: a[:ALIGNED], v)
+    found = measure(net, trainer, state.theta, some, net.rest(len(some[0])))
+    return {"error": 100 * trainer.measure(state.theta, double(examples.valid[:valid]))["error"], **found}
+
+
+def best(entries: list[Entry], nudge: str, residual: float, family: str) -> Entry:
+    """The entry of the least validation error."""
+    mine = [entry for entry in entries if entry["run"][:3] == [nudge, residual, family] and entry["error"] is not None]
+    return min(mine, key=lambda entry: entry["error"])
+
+
+def write(question: Question, entries: list[Entry], folder: Path, command: list[str]) -> None:
+    """README.md and rates.png."""
+    from eqprop import plots  # matplotlib takes its time to load
+
+    layers = [f"W_{k + 1}" for k in range(question.hidden + 1)]
+    panels: dict[str, Any] = {}
+    rows = []
+    for nudge in NUDGES:
+        chosen = {
+            family: [best(entries, nudge, residual, family) for residual in question.residuals] for family in SCALES
+        }
+        panels[nudge] = {
+            "errors": {family: [entry["error"] for entry in some] for family, some in chosen.items()},
+            "cosine": _by_layer(chosen["one rate"], "cosine", layers),
+            "norm": _by_layer(chosen["one rate"], "norm", layers),
+        }
+        for residual, one, many in zip(question.residuals, *chosen.values(), strict=True):
+            rows.append(
+                f"| {nudge} | {residual:.0e} | {one['error']:.2f} % at {one['run'][3]:g} "
+                f"| {many['error']:.2f} % at {many['run'][3]:g} × | {_words(one['cosine'])} | {_words(one['norm'])} |"
+            )
+    picture = io.BytesIO()
+    figure = plots.against_residual(question.residuals, panels)
+    figure.savefig(picture, dpi=130, metadata={"Software": None})
+    write_atomic(folder / "rates.png", picture.getvalue())
+    sizes = "-".join(map(str, (784, *TABLE_1[question.hidden].hidden, 10)))
+    text = TEXT.format(sizes=sizes, q=question, rates=TABLE_1[question.hidden].rates, scales=SCALES)
+    lines = [text.strip(), "", HEAD, "|---|---|---|---|---|---|", *rows]
+    lines += [
+        "",
+        "![Errors and alignment over the residual](rates.png)",
+        "",
+        footer(command),
+        "",
+    ]
+    write_atomic(folder / "README.md", "\n".join(lines).encode())
+
+
+HEAD = "| nudge | residual | one rate: validation error | the paper's rates | cosine by layer | norm by layer |"
+TEXT = """
+# Does each layer need a learning rate of its own?
+
+The paper had to give each layer its own learning rate, against the theory, and supposed that the cause is "the finite
+precision with which we approach the fixed points" (section 5.2). Here that precision is varied: {sizes}, the first
+{q.train:,} training images of MNIST, {q.epochs} epochs of plain gradient descent in minibatches of 50, both phases run
+until the residual of every image is at most the one named (in float64). *One rate* for all layers is the best of
+{scales[one rate]}. *The paper's rates* are {rates} from the input's weights to the output's, times the best of
+{scales[the paper's rates]}. The best is the one of the least error on {q.valid:,} validation images, so compare the
+columns with each other. *Cosine* and *norm*: the gradient of the network trained at one rate, on 200 training images,
+beside the exact one, for each layer's weights from the input's to the output's.
+"""
+
+
+def _by_layer(some: list[Entry], key: str, layers: list[str]) -> dict[str, list[float]]:
+    values = np.array([[np.nan if v is None else v for v in _ordered(entry[key])] for entry in some])
+    return dict(zip(layers, values.T.tolist(), strict=True))
+
+
+def _ordered(by_layer: Mapping[str, float | None]) -> list[float | None]:
+    """From the first hidden layer to the output."""
+    return [by_layer[layer] for layer in sorted(by_layer, key=lambda layer: (layer == "output", layer))]
+
+
+def _words(by_layer: Mapping[str, float | None]) -> str:
+    return ", ".join("–" if value is None else f"{value:.2f}" for value in _ordered(by_layer))

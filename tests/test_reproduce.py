@@ -1,0 +1,188 @@
+"""`eqprop reproduce`: what it trains, that it goes on where it was left, and what it writes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqprop import data
+from eqprop.reproduce import NETS, Campaign, as_written, fast, rates
+from eqprop.train import Run
+from tests.command import run
+
+# A network on scikit-learn's digits, which need no fetching.
+DIGITS = """
+import sys
+from eqprop.reproduce.paper import NETS
+NETS["1"] = ("digits", 1)
+from eqprop.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NETS, "1", ("digits", 1))
+
+
+@pytest.mark.parametrize(
+    ("net", "sizes", "iterations", "rates"),
+    [
+        ("1", (784, 500, 10), (20, 4), (0.1, 0.05)),
+        ("2", (784, 500, 500, 10), (100, 6), (0.4, 0.1, 0.01)),
+        ("3", (784, 500, 500, 500, 10), (500, 8), (0.128, 0.032, 0.008, 0.002)),
+    ],
+)
+def test_as_written_is_what_the_paper_says(net: Any, sizes: Any, iterations: Any, rates: Any) -> None:
+    experiment = as_written(net).experiment
+    built, trainer = experiment.build(784, 10)
+    assert tuple(size for _, size in built.layers) == sizes
+    assert (trainer.rule.free.steps, trainer.rule.nudged.steps) == iterations
+    assert trainer.rule.free.epsilon == trainer.rule.nudged.epsilon == 0.5
+    assert tuple(trainer.rates["W"][f"{s.pre}-{s.post}"] for s in built.synapses) == rates
+    assert type(trainer.rule.nudge).__name__ == "RandomSign"
+    assert (trainer.rule.nudge.beta, trainer.batch_size, trainer.persistent, trainer.decay) == (1.0, 20, True, 1.0)
+    assert (built.activation.name, experiment.network.gain) == ("hard_sigmoid", 1.0)
+
+
+def test_the_fast_recipe_trains_the_same_networks() -> None:
+    for net in NETS:
+        quick, slow = fast(net).experiment, as_written(net).experiment
+        assert (quick.dataset, quick.network.hidden) == (slow.dataset, slow.network.hidden)
+
+
+def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
+    campaign = Campaign("fast", minutes=1.0)
+    epochs = [{"seconds": 15.0, "valid_seconds": 5.0}] * 3
+    assert [campaign.enough(epochs[:n]) for n in range(4)] == [False, False, False, True]
+    assert not Campaign("fast").enough(epochs)
+
+
+@pytest.mark.usefixtures("digits")
+@pytest.mark.parametrize("mode", ["fast", "as-written"])
+def test_a_campaign_writes_its_report_and_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
+    folder = tmp_path / "all"
+    options = ["--nets", "1", "--epochs", "2", "--train", "200", "--valid", "100", "--run-dir", folder]
+    seeds = ["--seeds", "2"] if mode == "fast" else []
+    assert run("reproduce", mode, *options, *seeds, "--json") == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [one["net"] for one in printed["runs"]] == ["64-500-10"] * (2 if seeds else 1)
+    text = (folder / "README.md").read_text()
+    for part in ("digits, 64-500-10", "paper's epochs", "wall clock", "cosine"):
+        assert part in text
+    assert ("± " in text) == bool(seeds)
+    assert ("What the paper leaves open" in text) == (mode == "as-written")
+    for name in ("learning_curves", "weight_changes"):
+        assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        assert f"]({name}.png)" in text
+    history = Run(folder / "digits-1-hidden-seed0").read_history()
+    assert {"change W/input-hidden", "change W/hidden-output"} <= history[-1].keys()
+    found = json.loads((folder / "digits-1-hidden-seed0" / "diagnosis.json").read_text())
+    assert found["start"].keys() == found["end"].keys() == {"residual", "at_0", "at_1", "cosine", "norm"}
+
+
+@pytest.mark.usefixtures("digits")
+def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "all"
+    options = ["--nets", "1", "--seeds", "1", "--train", "100", "--valid", "100"]
+    assert run("reproduce", "fast", *options, "--epochs", "1", "--run-dir", folder) == 0
+    before = Run(folder / "digits-1-hidden-seed0").read_history()
+    assert run("reproduce", "fast", "--resume", folder) == 0
+    assert Run(folder / "digits-1-hidden-seed0").read_history() == before
+    assert run("reproduce", "fast", "--resume", folder, "--epochs", "2") == 0
+    after = Run(folder / "digits-1-hidden-seed0").read_history()
+    assert (after[:1], len(after)) == (before, 2)
+    capsys.readouterr()
+    assert run("reproduce", "fast", "--resume", folder, "--train", "50") == 2
+    assert "--train with --resume" in capsys.readouterr().err
+    assert run("reproduce", "as-written", "--resume", folder) == 2
+    assert "eqprop reproduce fast" in capsys.readouterr().err
+
+
+def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    def command(*args: object) -> list[str]:
+        return [sys.executable, "-c", DIGITS, "reproduce", "fast", *map(str, args)]
+
+    options = ["--nets", "1", "--seeds", "2", "--train", "300", "--valid", "50", "--epochs", "3", "--run-dir"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(command(*options, whole), check=True, capture_output=True)
+    process = subprocess.Popen(command(*options, killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    second = killed / "digits-1-hidden-seed1" / "config.json"
+    while not second.exists() and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    subprocess.run(command("--resume", killed), check=True, capture_output=True)
+    for name in ("digits-1-hidden-seed0", "digits-1-hidden-seed1"):
+        one, two = (Run(folder / name).read_history() for folder in (whole, killed))
+        times = {"seconds", "valid_seconds"}
+        assert [{k: v for k, v in r.items() if k not in times} for r in one] == [
+            {k: v for k, v in r.items() if k not in times} for r in two
+        ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("fast --nets 1 1", "name each network once"),
+        ("fast --seeds 0", "seeds=0"),
+        ("fast --minutes -1", "minutes=-1"),
+        ("fast --epochs 0", "epochs=0"),
+        ("fast --resume nowhere", "nowhere is not the folder of `eqprop reproduce`"),
+        ("fast --data-dir . --nets 1 fashion", "holds one data set"),
+        ("rates --resume nowhere", "nowhere is not the folder of `eqprop reproduce rates`"),
+        ("rates --resume . --run-dir x", "exclude each other"),
+    ],
+)
+def test_bad_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("reproduce", *options.split()) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = data.load("digits")
+    wide = np.zeros((len(small.train), 784), np.float32)
+    wide[:, :64] = small.train.x
+    monkeypatch.setattr(
+        rates.data,
+        "load",
+        lambda *_: replace(small, train=replace(small.train, x=wide), valid=replace(small.train, x=wide)[:50]),
+    )
+    monkeypatch.setattr(rates, "SCALES", {"one rate": (0.05, 1e9), "the paper's rates": (1.0,)})
+    question = rates.Question(hidden=1, epochs=1, train=60, valid=50, residuals=(1e-1, 1e-4))
+    path = tmp_path / "rates.json"
+    counts: list[int] = []
+
+    def stop(done: int, _: int) -> None:
+        counts.append(done)
+        if len(counts) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rates.answer(question, path, observe=stop)
+    entries = rates.answer(question, path, observe=lambda done, _: counts.append(done))
+    assert counts == [0, 1, 2, 3, 3, *range(4, 13)]
+    assert rates.load(path) == (question, entries)
+    found = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
+    assert all(entry["run"][3] == 0.05 for entry in found)
+    # The better the phases settle, the closer the gradient is to the exact one.
+    loose, tight = (min(entry["cosine"].values()) for entry in found[-2:])
+    assert loose < 0.7 < 0.85 < tight
+    rates.write(question, entries, tmp_path, ["eqprop", "reproduce", "rates"])
+    assert (tmp_path / "rates.png").exists()
+    assert "learning rate of its own" in (tmp_path / "README.md").read_text()
