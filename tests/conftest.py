@@ -1,10 +1,22 @@
 """Fixtures for all tests."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import pytest
 from hypothesis import settings
+
+# Both workers, the processes that tests start, and the next run share what was compiled.
+STORE = {
+    "jax_compilation_cache_dir": str(Path(__file__).parent.parent / ".pytest_cache" / "jax"),
+    "jax_persistent_cache_min_compile_time_secs": 0.1,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+for option, value in STORE.items():
+    jax.config.update(option, value)
+    os.environ[option.upper()] = str(value)
 
 # The first example of a property compiles, which takes seconds; the machine may be busy with others.
 settings.register_profile("eqprop", deadline=None)

@@ -180,9 +180,8 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     assert rates.load(path) == (question, entries)
     found = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
     assert all(entry["run"][3] == 0.05 for entry in found)
-    # The better the phases settle, the closer the gradient is to the exact one.
-    loose, tight = (min(entry["cosine"].values()) for entry in found[-2:])
-    assert loose < 0.7 < 0.85 < tight
+    assert all(entry["residual"] <= entry["run"][1] for entry in found)
+    assert min(found[-1]["cosine"].values()) > 0.85
     rates.write(question, entries, tmp_path, ["eqprop", "reproduce", "rates"])
     assert (tmp_path / "rates.png").exists()
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()

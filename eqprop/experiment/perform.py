@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax
 from eqprop.data import Dataset, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment.settings import Experiment
+from eqprop.rule import EquilibriumPropagation
 from eqprop.train import Progress, Run, Trainer, TrainState, fit
 
 
@@ -109,7 +111,13 @@ def training_part(experiment: Experiment, data: Dataset) -> Split:
 
 
 def errors(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, epochs: int) -> dict[str, Any]:
-    """The errors, in percent, of the weights θ on each part of the data."""
+    """The errors, in percent, of the weights θ on each part of the data.
+
+    Where particles persist, training takes just the steps that they need to follow the weights. Here all begin at rest,
+    and so they settle until they rest again.
+    """
+    if experiment.settling.persistent:
+        trainer = replace(trainer, rule=EquilibriumPropagation())
     parts = {"train": training_part(experiment, data), "valid": data.valid, "test": data.test}
     percent = {
         f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None

@@ -31,12 +31,14 @@ NETS: dict[Net, tuple[str, int]] = {"1": ("mnist", 1), "2": ("mnist", 2), "3": (
 CHOICES = """
 - *Initial weights*: uniform in ±√(6 / (n_pre + n_post)), Glorot & Bengio's range for a linear unit, without a gain.
   Biases begin at 0, and learn at the rate α_k of the weights that lead to their layer.
-- *Particles* begin at 0. All units that settle are kept, the outputs too. Test images, which are met once, begin at 0.
+- *Particles* begin at 0. All units that settle are kept, the outputs too.
+- *The errors in the table* are measured afterwards, with the final weights, at the free fixed points: from s = 0 until
+  the residual is 1e-4. The paper's iterations do not get there from s = 0, only from the particles.
 - *The sign of β* is drawn once for each minibatch.
 - *The update* is averaged over the minibatch, not summed.
 - *The split*: the last 10,000 training images are for validation, and are never trained on.
-- *Training error* over epochs is counted as the epoch goes, at the free fixed points, before each minibatch is learned
-  (the paper does not say). That in the table is measured afterwards, with the final weights, from s = 0.
+- *Training error over epochs* is counted as the epoch goes, at the end of the free phase, before each minibatch is
+  learned; the paper does not say.
 """
 
 

@@ -13,8 +13,7 @@ from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError
 from eqprop.train.loop import Trainer, TrainState
 
-PIECE_SECONDS = 0.3  # long enough that dispatch does not show, short enough for a progress bar
-PERSISTENT_PIECE_SECONDS = 2.0  # each piece begins with a copy of all particles
+PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
 
 
 class Progress(NamedTuple):
@@ -52,14 +51,14 @@ def fit(
     examples = len(jax.tree.leaves(train)[0])
     batches = trainer.batches(examples)
     train = jax.tree.map(jnp.asarray, train)
-    history, piece, goal = [], 1, PERSISTENT_PIECE_SECONDS if trainer.persistent else PIECE_SECONDS
+    history, piece = [], 1
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
         state = jax.block_until_ready(trainer.advance(state, train, step))
         spent = time.perf_counter() - began
         seconds += spent
-        piece = max(1, min(2 * piece, math.ceil(piece * goal / spent)))
+        piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
         averages = _averages(state.sums["metrics"], min(int(state.batch) * trainer.batch_size, examples))
         if not _finite((state.theta, averages)):
             raise DivergedError(
@@ -100,7 +99,7 @@ def check(trainer: Trainer, state: TrainState, train: Any, valid: Any = None) ->
         ("validation", state.valid_particles, held_out),
     ):
         kept = next(map(len, jax.tree.leaves(particles)), 0)
-        if trainer.persistent and kept != count:
+        if trainer.persistent and count and kept != count:
             raise InputError(
                 f"the state has particles of {kept} examples for a {what} set of {count}: tell trainer.init how many"
             )
