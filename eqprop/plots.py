@@ -50,18 +50,16 @@ def learning_curves(histories: Mapping[str, Sequence[History]]) -> Figure:
     return figure
 
 
-def weight_changes(histories: Mapping[str, History]) -> Figure:
-    """‖ΔW_k‖/‖W_k‖ of each synapse, averaged over the minibatches of each epoch, a panel for each title."""
-    figure, panels = _panels(list(histories))
-    prefix = "change W/"
-    for axes, history in zip(panels, histories.values(), strict=True):
-        epochs = [record["epoch"] for record in history]
-        names = [key.removeprefix(prefix) for key in history[0] if key.startswith(prefix)]
-        # From input to output, whatever the order in the records.
-        names.sort(key=lambda name: (not name.startswith("input"), name.endswith("-output"), name))
-        for k, name in enumerate(names):
-            ratios = [record[prefix + name] for record in history]
-            axes.plot(epochs, ratios, marker="o", markersize=3, label=f"$W_{k + 1}$, {name}", **STYLES[k % len(STYLES)])
+def weight_changes(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """‖ΔW_k‖/‖W_k‖ of each synapse, averaged over the minibatches of each epoch, a panel for each title.
+
+    `ratios` has for each title the synapses from input to output, with a value for each epoch.
+    """
+    figure, panels = _panels(list(ratios))
+    for axes, synapses in zip(panels, ratios.values(), strict=True):
+        for k, (name, values) in enumerate(synapses.items()):
+            epochs = range(1, len(values) + 1)
+            axes.plot(epochs, values, marker="o", markersize=3, label=f"$W_{k + 1}$, {name}", **STYLES[k % len(STYLES)])
         axes.set(ylabel="‖ΔW‖ / ‖W‖ per minibatch", yscale="log")
         axes.legend()
     return figure

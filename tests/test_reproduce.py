@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from eqprop import data
+from eqprop.errors import InputError
 from eqprop.reproduce import NETS, Campaign, as_written, fast, rates
 from eqprop.train import Run
 from tests.command import run
@@ -80,7 +81,7 @@ def test_a_campaign_writes_its_report_and_its_results(
     text = (folder / "README.md").read_text()
     for part in ("digits, 64-500-10", "paper's epochs", "wall clock", "cosine"):
         assert part in text
-    assert ("± " in text) == bool(seeds)
+    assert ("2 seeds" in text) == bool(seeds)
     assert ("What the paper leaves open" in text) == (mode == "as-written")
     for name in ("learning_curves", "weight_changes"):
         assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
@@ -103,8 +104,11 @@ def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys:
     after = Run(folder / "digits-1-hidden-seed0").read_history()
     assert (after[:1], len(after)) == (before, 2)
     capsys.readouterr()
-    assert run("reproduce", "fast", "--resume", folder, "--train", "50") == 2
-    assert "--train with --resume" in capsys.readouterr().err
+    for option in (["--train", "50"], ["--nets", "1", "2"], ["--seeds", "3"], ["--short"]):
+        assert run("reproduce", "fast", "--resume", folder, *option) == 2
+        assert f"{option[0]} with --resume" in capsys.readouterr().err
+    assert run("reproduce", "fast", "--resume", folder, "--epochs", "1") == 2
+    assert "has already done 2" in capsys.readouterr().err
     assert run("reproduce", "as-written", "--resume", folder) == 2
     assert "eqprop reproduce fast" in capsys.readouterr().err
 
@@ -138,6 +142,7 @@ def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -
         ("fast --seeds 0", "seeds=0"),
         ("fast --minutes -1", "minutes=-1"),
         ("fast --epochs 0", "epochs=0"),
+        ("fast --valid 0", "valid=0"),
         ("fast --resume nowhere", "nowhere is not the folder of `eqprop reproduce`"),
         ("fast --data-dir . --nets 1 fashion", "holds one data set"),
         ("rates --resume nowhere", "nowhere is not the folder of `eqprop reproduce rates`"),
@@ -150,6 +155,7 @@ def test_bad_input_is_refused(
     monkeypatch.chdir(tmp_path)
     assert run("reproduce", *options.split()) == 2
     assert words in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
 
 
 def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
@@ -166,6 +172,7 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     monkeypatch.setattr(rates, "SCALES", {"one rate": (0.05, 1e9), "the paper's rates": (1.0,)})
     question = rates.Question(hidden=1, epochs=1, train=60, valid=50, residuals=(1e-1, 1e-4))
     path = tmp_path / "rates.json"
+    rates.save(path, question, [], ["eqprop reproduce rates"])
     counts: list[int] = []
 
     def stop(done: int, _: int) -> None:
@@ -177,11 +184,13 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
         rates.answer(question, path, observe=stop)
     entries = rates.answer(question, path, observe=lambda done, _: counts.append(done))
     assert counts == [0, 1, 2, 3, 3, *range(4, 13)]
-    assert rates.load(path) == (question, entries)
-    found = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
+    assert rates.load(path)[:2] == (question, entries)
+    with pytest.raises(InputError, match="another question"):
+        rates.answer(replace(question, epochs=2), path)
+    found: Any = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
     assert all(entry["run"][3] == 0.05 for entry in found)
     assert all(entry["residual"] <= entry["run"][1] for entry in found)
     assert min(found[-1]["cosine"].values()) > 0.85
-    rates.write(question, entries, tmp_path, ["eqprop", "reproduce", "rates"])
+    rates.write(question, entries, tmp_path, ["eqprop reproduce rates"])
     assert (tmp_path / "rates.png").exists()
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()

@@ -1,5 +1,6 @@
 """`eqprop reproduce`: the experiments of the paper's section 5, as written or fast, with a report beside the paper."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,18 +24,20 @@ NetChoice = tuple[Literal["1", "2", "3", "fashion"], ...]
 class Common:
     """What both modes take."""
 
-    nets: NetChoice = ("1", "2", "3")
-    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST"""
+    nets: NetChoice | None = None
+    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: all that the
+    mode is about"""
     short: bool = False
     """a few minutes in all: fewer epochs and examples, unless given"""
     epochs: int | None = None
     """passes over the training examples; None: all that the mode asks for"""
     train: int | None = None
-    """train on the first so many examples only; None: 50,000 of MNIST's, all but those for validation"""
+    """train on the first so many examples only; None: all but those for validation"""
     valid: int | None = None
     """examples held out for validation; None: 10,000"""
     minutes: float | None = None
-    """end each network's training with the last epoch that fits in; None: when its epochs are done"""
+    """end each network's training with the last epoch that fits in, but not before the first; None: when its epochs
+    are done"""
     run_dir: Path | None = None
     """folder for the runs and the report; None: a new one in runs/"""
     resume: Path | None = None
@@ -44,60 +47,62 @@ class Common:
     json: bool = False
     """print the results as one JSON object, the last line of stdout"""
 
-    def _campaign(self, mode: Any, seeds: int, short: dict[str, int]) -> Campaign:
-        """Of the options, and of the folder if it is to go on."""
-        asked = {"epochs": self.epochs, "train": self.train, "valid": self.valid}
-        if self.short:
-            asked = {name: short[name] if value is None else value for name, value in asked.items()}
+    def _run(self, full: Campaign, short: dict[str, int], seeds: int | None = None) -> None:
+        """Carry out the campaign `full`, or what the options make of it."""
+        asked = {"nets": self.nets, "seeds": seeds, "train": self.train, "valid": self.valid}
+        asked |= {"epochs": self.epochs, "minutes": self.minutes}
+        given = {name: value for name, value in asked.items() if value is not None}
+        command = shlex.join(["eqprop", *sys.argv[1:]])
         if self.resume is None:
-            return Campaign(mode, self.nets, seeds, **asked, minutes=self.minutes)
-        before = Campaign.load(self.resume)
-        if before.mode != mode:
-            raise InputError(f"{self.resume} is of `eqprop reproduce {before.mode}`: go on with that")
-        default = type(self)()
-        for name in ("nets", "short", "train", "valid", *(["seeds"] if hasattr(self, "seeds") else [])):
-            if getattr(self, name) != getattr(default, name):
-                raise InputError(f"--{name} with --resume: the folder has its own; leave it out")
-        changed = {"epochs": self.epochs, "minutes": self.minutes}
-        return replace(before, **{name: value for name, value in changed.items() if value is not None})
-
-    def _run(self, campaign: Campaign) -> None:
+            campaign, commands = replace(full, **((short if self.short else {}) | given)), [command]
+        else:
+            campaign, commands = self._resumed(self.resume, full.mode, given)
+            commands = [*commands, command]
+        sets = campaign.load_data(self.data_dir, screen.print)
         folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{campaign.mode}")
-        campaign.save(folder)
+        campaign.save(folder, commands)
         trials = campaign.trials()
 
         @contextmanager
         def follow(trial: Trial, batches: int) -> Iterator[Any]:
-            number = [one.name for one in trials].index(trial.name) + 1
-            screen.print(f"[bold]{number} of {len(trials)}[/]: {trial.name}", highlight=False)
+            screen.print(f"[bold]{trials.index(trial) + 1} of {len(trials)}[/]: {trial.name}", highlight=False)
             learning = trial.experiment.learning
             with TrainingBar(learning.epochs, batches, learning.batch_size) as bar:
                 yield bar.update
 
-        command = ["eqprop", *sys.argv[1:]]
+        def tell() -> None:
+            report.write(campaign, folder, commands)
+
         try:
-            carry_out(
-                campaign,
-                folder,
-                data_dir=self.data_dir,
-                follow=follow,
-                say=screen.print,
-                after=lambda: report.write(campaign, folder, command),
-            )
+            carry_out(campaign, folder, sets, follow=follow, after=tell)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"go on with `eqprop reproduce {campaign.mode} --resume {folder}`") from None
-        report.write(campaign, folder, command)
+        tell()
         done = report.outcomes(campaign, folder)
         if self.json:
             print_json({"mode": campaign.mode, "folder": str(folder), "runs": [o.result for o in done]})
             return
-        table = Table("network", "epochs", "training", "validation", "test error", "wall clock", title_justify="left")
+        columns = ("epochs", "training error", "validation error", "test error", "wall clock")
+        table = Table("network", *columns)
         for net, some in report.by_network(done).items():
             row = report.row(net, some)
-            names = ("epochs", "training error", "validation error", "test error", "wall clock")
-            table.add_row(net, *(row[name] for name in names))
+            table.add_row(net, *(row[name] for name in columns))
         out.print(table)
         out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+
+    def _resumed(self, folder: Path, mode: str, given: dict[str, Any]) -> tuple[Campaign, list[str]]:
+        """The campaign of the folder, with the epochs and minutes that are given now."""
+        before, commands = Campaign.load(folder)
+        if before.mode != mode:
+            raise InputError(f"{folder} is of `eqprop reproduce {before.mode}`: go on with that")
+        for name in ("nets", "seeds", "train", "valid"):
+            if name in given and given[name] != getattr(before, name):
+                raise InputError(f"--{name} with --resume, but the runs in {folder} have their own: leave it out")
+        if self.short:
+            raise InputError(f"--short with --resume, but the runs in {folder} have their own settings: leave it out")
+        campaign = replace(before, **{name: given[name] for name in ("epochs", "minutes") if name in given})
+        campaign.check(folder)
+        return campaign, commands
 
 
 @dataclass(frozen=True)
@@ -108,29 +113,27 @@ class AsWritten(Common):
     """
 
     def run(self) -> None:
-        self._run(self._campaign("as-written", 1, {"epochs": 3, "train": 1000, "valid": 500}))
+        self._run(Campaign("as-written", ("1", "2", "3")), {"epochs": 3, "train": 1000, "valid": 500})
 
 
 @dataclass(frozen=True)
 class Fast(Common):
     """The same networks, to the paper's result, with this library's settling and a recipe of its own."""
 
-    nets: NetChoice = ("1", "2", "3", "fashion")
-    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST"""
-    seeds: int = 3
-    """train the first of the networks from so many seeds; --short: from one"""
+    seeds: int | None = None
+    """train the first of the networks from so many seeds; None: 3, or 1 with --short"""
 
     def run(self) -> None:
-        seeds = 1 if self.short else self.seeds
-        self._run(self._campaign("fast", seeds, {"epochs": 4, "train": 10_000, "valid": 2_000}))
+        full = Campaign("fast", ("1", "2", "3", "fashion"), seeds=3)
+        self._run(full, {"seeds": 1, "epochs": 4, "train": 10_000, "valid": 2_000}, self.seeds)
 
 
 @dataclass(frozen=True)
 class Rates:
     """Does each layer need its own learning rate when both phases come to rest? The paper's open question."""
 
-    hidden: Literal[1, 2, 3] = 2
-    """hidden layers of the network"""
+    hidden: Literal[1, 2, 3] | None = None
+    """hidden layers of the network; None: 2"""
     short: bool = False
     """a few minutes: fewer examples and residuals"""
     run_dir: Path | None = None
@@ -143,22 +146,24 @@ class Rates:
     """print the results as one JSON object, the last line of stdout"""
 
     def run(self) -> None:
+        command = shlex.join(["eqprop", *sys.argv[1:]])
         folder = chosen_folder(self.run_dir, self.resume, "reproduce-rates")
         path = folder / "rates.json"
         if self.resume is None:
             smaller = {"epochs": 1, "train": 1000, "valid": 1000, "residuals": (1e-1, 1e-3, 1e-5)} if self.short else {}
-            question = rates.Question(self.hidden, **smaller)
-            rates.save(path, question, [])
-        elif self.short or self.hidden != 2:
-            raise InputError("--hidden and --short with --resume: the folder has its own settings; leave them out")
+            question, entries, commands = rates.Question(self.hidden or 2, **smaller), [], [command]
         else:
-            question, _ = rates.load(path)
+            question, entries, commands = rates.load(path)
+            commands = [*commands, command]
+            if self.short or self.hidden not in (None, question.hidden):
+                raise InputError(f"--hidden and --short with --resume: {folder} has its own settings; leave them out")
+        rates.save(path, question, entries, commands)
         with CountBar("trainings") as bar:
             try:
                 entries = rates.answer(question, path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"go on with `eqprop reproduce rates --resume {folder}`") from None
-        rates.write(question, entries, folder, ["eqprop", *sys.argv[1:]])
+        rates.write(question, entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})
         else:

@@ -32,8 +32,9 @@ def perform(
     trainer, fresh = start(experiment, data)
     state, history, seconds = run.load(fresh)
     epochs = experiment.learning.epochs
-    if len(history) > epochs:
-        raise InputError(f"epochs={epochs}, but {run.folder} has already done {len(history)}: ask for more")
+    begun = len(history) + (int(state.batch) > 0)
+    if begun > epochs:
+        raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
     if run.config != (config := experiment.to_dict()):  # more epochs than at first
         run.write_config(config)
     run.write_history(history)
@@ -52,7 +53,7 @@ def perform(
 
     try:
         train = training_part(experiment, data).v
-        if not enough(history):
+        if int(state.batch) or not enough(history):  # an epoch that was begun is finished
             state, _ = fit(
                 trainer,
                 state,

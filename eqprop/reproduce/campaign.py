@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.experiment import perform, training_part
+from eqprop.experiment import Experiment, perform, training_part
 from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_json
 from eqprop.reproduce import paper
@@ -17,6 +17,7 @@ from eqprop.reproduce.paper import NETS, Net, Trial
 from eqprop.train import Progress, Run
 
 Record = dict[str, float]
+FILE = "campaign.json"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Campaign:
             raise InputError(f"nets={' '.join(self.nets)}: name each network once, of {', '.join(NETS)}")
         if self.seeds < 1:
             raise InputError(f"seeds={self.seeds}: give a whole number of 1 or more")
+        if self.valid is not None and self.valid < 1:
+            raise InputError(f"valid={self.valid}: the paper's curves need at least one example to validate with")
         if self.minutes is not None and not self.minutes > 0:
             raise InputError(f"minutes={self.minutes}: give a positive number")
         self.trials()  # the settings check themselves
@@ -60,16 +63,39 @@ class Campaign:
         times = [record["seconds"] + record.get("valid_seconds", 0.0) for record in history]
         return self.minutes is not None and bool(times) and sum(times) + max(times) > 60 * self.minutes
 
-    def save(self, folder: Path) -> None:
-        write_json(folder / "campaign.json", asdict(self))
+    def save(self, folder: Path, commands: list[str]) -> None:
+        """Keep the settings, and the commands that led to what is in the folder."""
+        write_json(folder / FILE, {"settings": asdict(self), "commands": commands})
 
     @classmethod
-    def load(cls, folder: Path) -> "Campaign":
-        path = folder / "campaign.json"
+    def load(cls, folder: Path) -> tuple["Campaign", list[str]]:
+        """What `save` wrote."""
+        path = folder / FILE
         try:
-            return from_dict(cls, read_json(path), f"{path}: the settings")
-        except (OSError, ValueError) as error:
-            raise InputError(f"{folder} is not the folder of `eqprop reproduce`: no good {path.name} in it") from error
+            kept = read_json(path)
+            settings, commands = kept["settings"], kept["commands"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{folder} is not the folder of `eqprop reproduce`: no good {FILE} in it") from error
+        return from_dict(cls, settings, f"{path}: the settings"), commands
+
+    def check(self, folder: Path) -> None:
+        """Refuse to go on with fewer epochs than are done."""
+        for trial in self.trials():
+            done, asked = len(Run(folder / trial.name).read_history()), trial.experiment.learning.epochs
+            if done > asked:
+                raise InputError(f"epochs={asked}, but {folder / trial.name} has already done {done}: ask for more")
+
+    def load_data(self, data_dir: Path | None, say: Callable[[str], None]) -> dict[str, data.Dataset]:
+        """All the data, and whether they suffice: to be known before hours are spent."""
+        names = sorted({trial.experiment.dataset for trial in self.trials()})
+        if data_dir is not None and len(names) > 1:
+            raise InputError(
+                f"--data-dir {data_dir} holds one data set, but {' and '.join(names)} are wanted: see --nets"
+            )
+        sets = {name: data.load(name, data_dir, self.valid, say) for name in names}
+        for trial in self.trials():
+            training_part(trial.experiment, sets[trial.experiment.dataset])
+        return sets
 
 
 Follow = Callable[[Trial, int], AbstractContextManager[Callable[[Progress], None]]]
@@ -79,25 +105,19 @@ Follow = Callable[[Trial, int], AbstractContextManager[Callable[[Progress], None
 def carry_out(
     campaign: Campaign,
     folder: Path,
+    sets: dict[str, data.Dataset],
     *,
-    data_dir: Path | None = None,
     checkpoint_seconds: float = 30.0,
     follow: Follow = lambda *_: nullcontext(lambda _: None),
-    say: Callable[[str], None] = lambda _: None,
     after: Callable[[], None] = lambda: None,
 ) -> None:
     """Train what is not trained yet; each run has its own folder in `folder`. `after` is called when one is done."""
-    trials = campaign.trials()
-    # All the data first: what is missing should be known before hours are spent.
-    names = {trial.experiment.dataset for trial in trials}
-    if data_dir is not None and len(names) > 1:
-        raise InputError(f"--data-dir {data_dir} holds one data set, but {' and '.join(sorted(names))} are wanted")
-    sets = {name: data.load(name, data_dir, campaign.valid, say) for name in sorted(names)}
-    for trial in trials:
+    for trial in campaign.trials():
         experiment, examples = trial.experiment, sets[trial.experiment.dataset]
-        run = _open(folder / trial.name, experiment.to_dict())
+        run = _open(folder / trial.name, experiment)
         if is_done(campaign, trial, run):
             continue
+        diagnosis(run).unlink(missing_ok=True)  # of weights that are about to change
         batches = -(-len(training_part(experiment, examples)) // experiment.learning.batch_size)
         with follow(trial, batches) as observe:
             perform(
@@ -108,22 +128,30 @@ def carry_out(
                 enough=campaign.enough,
                 observe=observe,
             )
-        found = diagnose(experiment, examples, run)
-        write_json(run.folder / "diagnosis.json", found)
+        write_json(diagnosis(run), diagnose(experiment, examples, run))
         after()
+
+
+def diagnosis(run: Run) -> Path:
+    """The file with what `diagnose` found."""
+    return run.folder / "diagnosis.json"
 
 
 def is_done(campaign: Campaign, trial: Trial, run: Run) -> bool:
     """Whether a trial has all that its campaign asks for."""
-    if not (run.finished and (run.folder / "diagnosis.json").exists()):
+    if not (run.finished and diagnosis(run).exists()):
         return False
     return run.read_result()["epochs"] >= trial.experiment.learning.epochs or campaign.enough(run.read_history())
 
 
-def _open(folder: Path, config: dict[str, Any]) -> Run:
+def _open(folder: Path, experiment: Experiment) -> Run:
     """The run of the folder; a kill may have come before its settings were written."""
-    if not (folder / "config.json").exists():
-        return Run.create(folder, config)
-    run = Run.open(folder)
+    run = Run(folder)
     run.clear_leftovers()
+    if not (folder / "config.json").exists():
+        return Run.create(folder, experiment.to_dict())
+    before = Experiment.from_dict(run.config)
+    epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
+    if epochs != experiment:
+        raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
     return run

@@ -10,7 +10,7 @@ Net = Literal["1", "2", "3", "fashion"]
 
 @dataclass(frozen=True)
 class Row:
-    """A row of Table 1, with the epochs that the paper trained for."""
+    """A row of Table 1, with the epochs of the paper's published curves, which its text does not give."""
 
     hidden: tuple[int, ...]
     free_steps: int
@@ -33,10 +33,11 @@ CHOICES = """
   Biases begin at 0, and learn at the rate α_k of the weights that lead to their layer.
 - *Particles* begin at 0. All units that settle are kept, the outputs too.
 - *The errors in the table* are measured afterwards, with the final weights, at the free fixed points: from s = 0 until
-  the residual is 1e-4. The paper's iterations do not get there from s = 0, only from the particles.
+  the residual is 1e-4, for at most 100 sweeps. The paper's iterations do not get there from s = 0, only from the
+  particles.
 - *The sign of β* is drawn once for each minibatch.
 - *The update* is averaged over the minibatch, not summed.
-- *The split*: the last 10,000 training images are for validation, and are never trained on.
+- *The split*: the last {valid:,} training images are for validation, and are never trained on.
 - *Training error over epochs* is counted as the epoch goes, at the end of the free phase, before each minibatch is
   learned; the paper does not say.
 """

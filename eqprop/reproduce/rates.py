@@ -7,15 +7,15 @@ precision with which we approach the fixed points." So let that precision vary, 
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from eqprop import data
 from eqprop.errors import DivergedError, InputError
@@ -49,8 +49,8 @@ class Question:
     def __post_init__(self) -> None:
         if self.hidden not in TABLE_1:
             raise InputError(f"hidden={self.hidden}: the paper's networks have 1, 2 or 3 hidden layers")
-        if self.valid < 1:
-            raise InputError(f"valid={self.valid}: give at least one example to validate with")
+        if self.valid < 1 or not self.residuals:
+            raise InputError(f"valid={self.valid}, residuals={self.residuals}: give at least one of each")
         for run in self.runs():
             self.experiment(*run)  # checks itself
 
@@ -84,12 +84,14 @@ def answer(
     say: Callable[[str], None] = lambda _: None,
     observe: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Entry]:
-    """Train once for each nudge, residual and choice of rates; what is in the file at `path` is not done again.
+    """Train once for each nudge, residual and choice of rates; what is `save`d at `path` is not done again.
 
     In float64, so that rounding is out of the question. Each entry has the validation error in percent (None if
     training diverged), and the gradient of the trained network beside the exact one, layer by layer.
     """
-    done = load(path)[1] if path.exists() else []
+    before, done, commands = load(path)
+    if before != question:
+        raise InputError(f"{path} is of another question, {before}: start anew elsewhere")
     known = {tuple(entry["run"]) for entry in done}
     runs = list(question.runs())
     observe(len(done), len(runs))
@@ -98,22 +100,24 @@ def answer(
         if run not in known:
             with jax.enable_x64(True):
                 done.append({"run": list(run)} | train(question.experiment(*run), examples, question.valid))
-            save(path, question, done)
+            save(path, question, done, commands)
             observe(len(done), len(runs))
     return done
 
 
-def save(path: Path, question: Question, entries: list[Entry]) -> None:
-    write_json(path, {"question": asdict(question), "runs": entries})
+def save(path: Path, question: Question, entries: list[Entry], commands: list[str]) -> None:
+    """Keep what is asked, what is known, and the commands that led to it."""
+    write_json(path, {"question": asdict(question), "commands": commands, "runs": entries})
 
 
-def load(path: Path) -> tuple[Question, list[Entry]]:
+def load(path: Path) -> tuple[Question, list[Entry], list[str]]:
     """What `save` wrote."""
     try:
         kept = read_json(path)
-        return from_dict(Question, kept["question"], f"{path}: the settings"), kept["runs"]
-    except (OSError, ValueError, KeyError) as error:
+        question, entries, commands = kept["question"], kept["runs"], kept["commands"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path.parent} is not the folder of `eqprop reproduce rates`: no good {path.name}") from error
+    return from_dict(Question, question, f"{path}: the settings"), entries, commands
 
 
 def train(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
@@ -134,17 +138,17 @@ def train(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
     return {"error": 100 * trainer.measure(state.theta, double(examples.valid[:valid]))["error"], **found}
 
 
-def best(entries: list[Entry], nudge: str, residual: float, family: str) -> Entry:
-    """The entry of the least validation error."""
+def best(entries: list[Entry], nudge: str, residual: float, family: str) -> Entry | None:
+    """The entry of the least validation error; None if all diverged."""
     mine = [entry for entry in entries if entry["run"][:3] == [nudge, residual, family] and entry["error"] is not None]
-    return min(mine, key=lambda entry: entry["error"])
+    return min(mine, key=lambda entry: entry["error"], default=None)
 
 
-def write(question: Question, entries: list[Entry], folder: Path, command: list[str]) -> None:
+def write(question: Question, entries: list[Entry], folder: Path, commands: list[str]) -> None:
     """README.md and rates.png."""
     from eqprop import plots  # matplotlib takes its time to load
 
-    layers = [f"W_{k + 1}" for k in range(question.hidden + 1)]
+    layers = list(question.experiment(*next(question.runs())).build(1, 1)[0].free)
     panels: dict[str, Any] = {}
     rows = []
     for nudge in NUDGES:
@@ -152,15 +156,14 @@ def write(question: Question, entries: list[Entry], folder: Path, command: list[
             family: [best(entries, nudge, residual, family) for residual in question.residuals] for family in SCALES
         }
         panels[nudge] = {
-            "errors": {family: [entry["error"] for entry in some] for family, some in chosen.items()},
+            "errors": {family: [entry["error"] if entry else nan for entry in some] for family, some in chosen.items()},
             "cosine": _by_layer(chosen["one rate"], "cosine", layers),
             "norm": _by_layer(chosen["one rate"], "norm", layers),
         }
         for residual, one, many in zip(question.residuals, *chosen.values(), strict=True):
-            rows.append(
-                f"| {nudge} | {residual:.0e} | {one['error']:.2f} % at {one['run'][3]:g} "
-                f"| {many['error']:.2f} % at {many['run'][3]:g} × | {_words(one['cosine'])} | {_words(one['norm'])} |"
-            )
+            aligned = [_words(_values(one, key, layers)) for key in ("cosine", "norm")]
+            cells = [nudge, f"{residual:.0e}", _best(one), _best(many), *aligned]
+            rows.append("| " + " | ".join(cells) + " |")
     picture = io.BytesIO()
     figure = plots.against_residual(question.residuals, panels)
     figure.savefig(picture, dpi=130, metadata={"Software": None})
@@ -168,13 +171,7 @@ def write(question: Question, entries: list[Entry], folder: Path, command: list[
     sizes = "-".join(map(str, (784, *TABLE_1[question.hidden].hidden, 10)))
     text = TEXT.format(sizes=sizes, q=question, rates=TABLE_1[question.hidden].rates, scales=SCALES)
     lines = [text.strip(), "", HEAD, "|---|---|---|---|---|---|", *rows]
-    lines += [
-        "",
-        "![Errors and alignment over the residual](rates.png)",
-        "",
-        footer(command),
-        "",
-    ]
+    lines += ["", "![Errors and alignment over the residual](rates.png)", "", footer(commands), ""]
     write_atomic(folder / "README.md", "\n".join(lines).encode())
 
 
@@ -184,24 +181,34 @@ TEXT = """
 
 The paper had to give each layer its own learning rate, against the theory, and supposed that the cause is "the finite
 precision with which we approach the fixed points" (section 5.2). Here that precision is varied: {sizes}, the first
-{q.train:,} training images of MNIST, {q.epochs} epochs of plain gradient descent in minibatches of 50, both phases run
-until the residual of every image is at most the one named (in float64). *One rate* for all layers is the best of
-{scales[one rate]}. *The paper's rates* are {rates} from the input's weights to the output's, times the best of
-{scales[the paper's rates]}. The best is the one of the least error on {q.valid:,} validation images, so compare the
-columns with each other. *Cosine* and *norm*: the gradient of the network trained at one rate, on 200 training images,
-beside the exact one, for each layer's weights from the input's to the output's.
+{q.train:,} training images of MNIST, {q.epochs} epochs of plain gradient descent in minibatches of 50, from half of
+Glorot's range, both phases run by block descent until the residual of every image is at most the one named, or for
+1,000 sweeps (in float64). *One rate* for all layers is the best of {scales[one rate]}. *The paper's rates* are {rates}
+from the input's weights to the output's, times the best of {scales[the paper's rates]}. The best is the one of the
+least error on {q.valid:,} validation images, so compare the columns with each other; \\* marks a best at the edge of
+what was tried. *Cosine* and *norm*: the gradient of the network trained at one rate, on 200 training images, beside the
+exact one, for each layer's weights from the input's to the output's.
 """
 
 
-def _by_layer(some: list[Entry], key: str, layers: list[str]) -> dict[str, list[float]]:
-    values = np.array([[np.nan if v is None else v for v in _ordered(entry[key])] for entry in some])
-    return dict(zip(layers, values.T.tolist(), strict=True))
+def _values(entry: Entry | None, key: str, layers: list[str]) -> list[float]:
+    """By layer, from the first hidden one to the output; nan where there is none."""
+    found = entry[key] if entry else {}
+    return [nan if (value := found.get(layer)) is None else value for layer in layers]
 
 
-def _ordered(by_layer: Mapping[str, float | None]) -> list[float | None]:
-    """From the first hidden layer to the output."""
-    return [by_layer[layer] for layer in sorted(by_layer, key=lambda layer: (layer == "output", layer))]
+def _by_layer(some: list[Entry | None], key: str, layers: list[str]) -> dict[str, list[float]]:
+    columns = zip(*(_values(entry, key, layers) for entry in some), strict=True)
+    return {f"W_{k + 1}": list(column) for k, column in enumerate(columns)}
 
 
-def _words(by_layer: Mapping[str, float | None]) -> str:
-    return ", ".join("–" if value is None else f"{value:.2f}" for value in _ordered(by_layer))
+def _best(entry: Entry | None) -> str:
+    if entry is None:
+        return "diverged"
+    _, _, family, scale = entry["run"]
+    edge = "\\*" if scale in (min(SCALES[family]), max(SCALES[family])) else ""
+    return f"{entry['error']:.2f} % at {scale:g}{' ×' if family != 'one rate' else ''}{edge}"
+
+
+def _words(values: list[float]) -> str:
+    return ", ".join("–" if isnan(value) else f"{value:.2f}" for value in values)

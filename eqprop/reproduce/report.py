@@ -1,7 +1,6 @@
 """What came of a campaign, beside the paper: a table, the curves of Figure 3, and why."""
 
 import io
-import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,8 @@ from eqprop.experiment import Experiment
 from eqprop.files import read_json, write_atomic
 from eqprop.machine import machine
 from eqprop.nudge import Symmetric
-from eqprop.reproduce.campaign import Campaign
+from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
+from eqprop.reproduce.diagnosis import EXAMPLES
 from eqprop.reproduce.paper import CHOICES, NETS, TABLE_1, Trial
 from eqprop.train import Run
 
@@ -31,12 +31,12 @@ def outcomes(campaign: Campaign, folder: Path) -> list[Outcome]:
     found = []
     for trial in campaign.trials():
         run = Run(folder / trial.name)
-        if run.finished and (path := run.folder / "diagnosis.json").exists():
-            found.append(Outcome(trial, run.read_result(), run.read_history(), read_json(path)))
+        if is_done(campaign, trial, run):
+            found.append(Outcome(trial, run.read_result(), run.read_history(), read_json(diagnosis(run))))
     return found
 
 
-def write(campaign: Campaign, folder: Path, command: list[str]) -> None:
+def write(campaign: Campaign, folder: Path, commands: list[str]) -> None:
     """README.md, learning_curves.png and weight_changes.png, of what is done so far."""
     from eqprop import plots  # matplotlib takes its time to load
 
@@ -46,16 +46,16 @@ def write(campaign: Campaign, folder: Path, command: list[str]) -> None:
     by_net = by_network(done)
     figures = {
         "learning_curves": plots.learning_curves({net: [o.history for o in some] for net, some in by_net.items()}),
-        "weight_changes": plots.weight_changes({net: some[0].history for net, some in by_net.items()}),
+        "weight_changes": plots.weight_changes({net: weight_changes(some[0]) for net, some in by_net.items()}),
     }
     for name, figure in figures.items():
         picture = io.BytesIO()
         figure.savefig(picture, dpi=130, metadata={"Software": None})
         write_atomic(folder / f"{name}.png", picture.getvalue())
-    write_atomic(folder / "README.md", markdown(campaign, by_net, command).encode())
+    write_atomic(folder / "README.md", markdown(campaign, by_net, commands).encode())
 
 
-def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], command: list[str]) -> str:
+def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], commands: list[str]) -> str:
     """The report."""
     left = len(campaign.trials()) - sum(map(len, by_net.values()))
     lines = [
@@ -71,13 +71,21 @@ def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], command: l
     lines += ["![Relative change of the weights](weight_changes.png)", ""]
     lines += ["## How much the weights change", "", CHANGES.strip(), ""]
     lines += _table([changes(net, some[0]) for net, some in by_net.items()])
-    lines += ["", "## Why", "", WHY.strip(), ""]
+    some_examples = min(EXAMPLES, campaign.train or EXAMPLES)
+    lines += ["", "## Why", "", WHY.format(examples=some_examples).strip(), ""]
     lines += _table([row for net, some in by_net.items() for row in diagnosis_rows(net, some[0])])
     if campaign.mode == "as-written":
-        lines += ["", "## What the paper leaves open", "", "We chose:", "", CHOICES.strip()]
+        lines += [
+            "",
+            "## What the paper leaves open",
+            "",
+            "We chose:",
+            "",
+            CHOICES.format(valid=campaign.valid or 10_000).strip(),
+        ]
     lines += ["", "## Settings", ""]
     lines += [f"- {net}: {settings(some[0].trial.experiment)}" for net, some in by_net.items()]
-    lines += ["", footer(command), ""]
+    lines += ["", footer(commands), ""]
     return "\n".join(lines)
 
 
@@ -85,7 +93,8 @@ INTRODUCTION = """
 Section 5 of Scellier & Bengio, *Equilibrium Propagation* (2017). The paper reports a training error of 0.00 % for all
 three networks, and between 2 and 3 % on images not trained on. *Iterations* are those of the free and of the nudged
 phase; in one of them, each layer moves once. *Wall clock*: training, and validation after each epoch, compilation
-included.
+included. Several seeds: mean ± standard deviation. The paper's numbers of epochs are those of its published curves; its
+text does not have them.
 """
 
 CHANGES = """
@@ -94,7 +103,7 @@ its rates α_k so that these are about the same for all k.
 """
 
 WHY = """
-With the initial and with the final weights, on 200 training images (those of seed 0), settled as in training, from the
+With the initial and with the final weights, on the first {examples} training images, settled as in training, from the
 particles if they persist. *Residual*: of the free phase at its end, the median image. *At 0, at 1*: the share of units
 that rest at an end of the box, where they pass no error on; layers from the first hidden one to the output. *Cosine*
 and *norm*: the gradient of each layer's weights beside the exact one, which is had by the implicit function theorem at
@@ -130,12 +139,17 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
     }
 
 
+def weight_changes(outcome: Outcome) -> dict[str, list[float]]:
+    """‖ΔW_k‖/‖W_k‖ over epochs, by synapse from the input to the output."""
+    net, _ = outcome.trial.experiment.build(1, 1)
+    names = [f"{synapse.pre}-{synapse.post}" for synapse in net.synapses]
+    return {name: [record[f"change W/{name}"] for record in outcome.history] for name in names}
+
+
 def changes(net: str, outcome: Outcome) -> dict[str, str]:
     """A line of the table of relative changes."""
-    built, _ = outcome.trial.experiment.build(1, 1)
-    last = outcome.history[-1]
-    found = [last[f"change W/{synapse.pre}-{synapse.post}"] for synapse in built.synapses]
-    return {"network": net, "‖ΔW_k‖/‖W_k‖": ", ".join(f"{ratio:.1e}" for ratio in found)}
+    found = [f"{ratios[-1]:.1e}" for ratios in weight_changes(outcome).values()]
+    return {"network": net, "‖ΔW_k‖/‖W_k‖": ", ".join(found)}
 
 
 def diagnosis_rows(net: str, outcome: Outcome) -> list[dict[str, str]]:
@@ -165,10 +179,10 @@ def settings(experiment: Experiment) -> str:
     return ", ".join(f"{name} {value}" for name, value in experiment.flat().items() if value != usual[name])
 
 
-def footer(command: list[str]) -> str:
-    """The command, the date and the machine."""
+def footer(commands: list[str]) -> str:
+    """The commands, the date and the machine."""
     about = ", ".join(f"{key} {value}" for key, value in machine().items())
-    return f"*`{shlex.join(command)}`, {time.strftime('%Y-%m-%d')}: {about}.*"
+    return f"*{', '.join(f'`{command}`' for command in commands)}, {time.strftime('%Y-%m-%d')}: {about}.*"
 
 
 def _over(values: list[float], pattern: str) -> str:

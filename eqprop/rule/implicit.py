@@ -13,7 +13,7 @@ from eqprop.relax import Block, Info, Relaxation
 
 
 class Solved(NamedTuple):
-    """How the free phase settled, and whether λ* was found: it is where every fixed point is a proper minimum."""
+    """How the free phase settled, and whether λ* was found; it is, where every fixed point is a proper minimum."""
 
     free: Info
     solved: Array
@@ -66,7 +66,8 @@ def _solve(hessian: Any, b: Any, inside: Any, tol: float) -> tuple[Any, Array]:
 
     operator = lx.FunctionLinearOperator(matvec, jax.eval_shape(lambda: b), lx.positive_semidefinite_tag)
     # Precision is asked for unit by unit, and b is 0 in most of them: so relative to the largest.
+    b = keep(b)
     size = jnp.max(jnp.stack([jnp.max(jnp.abs(u)) for u in jax.tree.leaves(b)]))
-    scaled = jax.tree.map(lambda u: u / jnp.where(size > 0, size, 1), keep(b))
+    scaled = jax.tree.map(lambda u: u / jnp.where(size > 0, size, 1), b)
     solution = lx.linear_solve(operator, scaled, lx.CG(rtol=tol, atol=tol, max_steps=2000), throw=False)
     return jax.tree.map(lambda u: size * u, solution.value), solution.result == lx.RESULTS.successful
