@@ -236,7 +236,7 @@ SPOILT = {
     "resume, another data set": (intact, "train mnist --resume run", "dataset is mnist", "begun with digits"),
     "resume, another seed": (intact, f"{RESUME} --seed 1", "seed is 1", "begun with 0"),
     "resume, another network": (intact, f"{RESUME} --hidden 5", "hidden is (5,)", "begun with (4,)"),
-    "resume, fewer epochs": (intact, f"{RESUME} --epochs 1", "epochs=1", "already done 2"),
+    "resume, fewer epochs": (intact, f"{RESUME} --epochs 1", "epochs=1", "already begun epoch 2"),
     "evaluate, no run": (intact, "evaluate nowhere", "nowhere is not the folder of a run", CONFIG),
     "evaluate, a file": (intact, "evaluate file", "file is not the folder of a run", CONFIG),
     "evaluate, nothing": (intact, "evaluate", "evaluate", "the folder of the run"),

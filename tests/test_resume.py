@@ -53,8 +53,8 @@ def reached(folder: Path) -> tuple[int, int]:
 
 # ---- killed ----
 
-KILLS = 6
-SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 300 --nudged-steps 20 --epochs 40"
+KILLS = 5
+SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 300 --nudged-steps 20 --epochs 20"
 PATIENCE = 300  # seconds, after which a process is taken to hang
 
 
