@@ -32,9 +32,9 @@ CHOICES = """
 - *Initial weights*: uniform in ±√(6 / (n_pre + n_post)), Glorot & Bengio's range for a linear unit, without a gain.
   Biases begin at 0, and learn at the rate α_k of the weights that lead to their layer.
 - *Particles* begin at 0. All units that settle are kept, the outputs too.
-- *The errors in the table* are measured afterwards, with the final weights, at the free fixed points: from s = 0 until
-  the residual is 1e-4, for at most 100 sweeps. The paper's iterations do not get there from s = 0, only from the
-  particles.
+- *The errors in the table* are those of the last epoch, at the particles; and in brackets those of the final weights at
+  the fixed points that s = 0 leads to (residual 1e-4, at most 100 sweeps), which are not always the same ones. Test
+  images, which have no particles, begin at 0 as well.
 - *The sign of β* is drawn once for each minibatch.
 - *The update* is averaged over the minibatch, not summed.
 - *The split*: the last {valid:,} training images are for validation, and are never trained on.
