@@ -15,14 +15,9 @@ from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.data import Dataset, load
 from eqprop.experiment.perform import start
+from eqprop.reproduce import TABLE_1
 
 LEVELS = (5.0, 2.5)
-# Table 1 of the paper: iterations of the free and of the nudged phase, and the rate of each layer.
-PAPER = {
-    1: (20, 4, (0.1, 0.05)),
-    2: (100, 6, (0.4, 0.1, 0.01)),
-    3: (500, 8, (0.128, 0.032, 0.008, 0.002)),
-}
 TEXT = """
 Training time until the validation error (10,000 of MNIST's training images held out) first falls to a level, measured
 eight times an epoch, without compilation and without the time to measure. *Default* is `eqprop train mnist`, *paper*
@@ -86,16 +81,16 @@ def run(short: bool) -> Report:
 
 def paper(hidden: int, data: Dataset, *, exact: bool) -> tuple[ep.Trainer, ep.TrainState]:
     """The paper's recipe, or one that reaches the fixed points of its free phase sooner."""
-    free, nudged, rates = PAPER[hidden]
+    row = TABLE_1[hidden]
     net = ep.Hopfield.layered(784, *[500] * hidden, 10)
     F = ep.Total(net, ep.SquaredError())
-    settle = ep.Gradient(steps=free) if exact else ep.Block(steps=20, tol=1e-3, accelerate=True)
+    settle = ep.Gradient(steps=row.free_steps) if exact else ep.Block(steps=20, tol=1e-3, accelerate=True)
     trainer = ep.Trainer(
         F,
-        ep.EquilibriumPropagation(ep.RandomSign(1.0), settle, ep.Gradient(steps=nudged)),
+        ep.EquilibriumPropagation(ep.RandomSign(1.0), settle, ep.Gradient(steps=row.nudged_steps)),
         optax.sgd(1.0),
         batch_size=20,
-        rates=net.per_layer(dict(zip(net.free, rates, strict=True))),
+        rates=net.per_layer(dict(zip(net.free, row.rates, strict=True))),
         persistent=True,
         metrics={"error": F.cost.misclassified},
     )

@@ -18,6 +18,7 @@ import eqprop as ep
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.errors import InputError
+from eqprop.reproduce import TABLE_1
 
 try:
     import torch  # pyright: ignore[reportMissingImports]
@@ -62,10 +63,9 @@ class Schedule:
         return f"{'-'.join(map(str, self.sizes))}, {self.free}/{self.nudged}"
 
 
-SCHEDULES = (
-    Schedule((784, 500, 10), 20, 4, (0.1, 0.05), 50),
-    Schedule((784, 500, 500, 10), 100, 6, (0.4, 0.1, 0.01), 8),
-    Schedule((784, 500, 500, 500, 10), 500, 8, (0.128, 0.032, 0.008, 0.002), 1),
+SCHEDULES = tuple(
+    Schedule((784, *row.hidden, 10), row.free_steps, row.nudged_steps, row.rates, batches)
+    for row, batches in zip(TABLE_1.values(), (50, 8, 1), strict=True)
 )
 
 

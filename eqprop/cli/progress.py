@@ -1,12 +1,29 @@
 """A progress bar for training; in a log without a terminal, a line per epoch instead."""
 
+from typing import Self
+
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from eqprop.cli.console import screen
 from eqprop.train import Progress as TrainingProgress
 
 
-class TrainingBar:
+class Shown:
+    """A context manager that shows its `bar` where there is a terminal."""
+
+    bar: Progress
+
+    def __enter__(self) -> Self:
+        if screen.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if screen.is_terminal:
+            self.bar.stop()
+
+
+class TrainingBar(Shown):
     """A context manager whose `update` is what `fit` calls."""
 
     def __init__(self, epochs: int, batches: int, batch_size: int):
@@ -23,15 +40,6 @@ class TrainingBar:
             transient=True,
         )
         self.task = self.bar.add_task("", total=epochs * batches, epoch=f"0/{epochs}", figures="compiling …")
-
-    def __enter__(self) -> "TrainingBar":
-        if screen.is_terminal:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if screen.is_terminal:
-            self.bar.stop()
 
     def update(self, progress: TrainingProgress) -> None:
         epoch, batch = int(progress.state.epoch), int(progress.state.batch)
@@ -56,7 +64,7 @@ class TrainingBar:
         self.bar.console.print(f"{line}  {record['seconds']:.1f} s", highlight=False)
 
 
-class CountBar:
+class CountBar(Shown):
     """A context manager whose `update` hears how many of how many are done; without a terminal, a line for each."""
 
     def __init__(self, what: str):
@@ -64,15 +72,6 @@ class CountBar:
         columns = TextColumn(f"{what} {{task.completed}}/{{task.total}}"), BarColumn(), TimeElapsedColumn()
         self.bar = Progress(*columns, TextColumn("eta"), TimeRemainingColumn(), console=screen, transient=True)
         self.task = self.bar.add_task("", total=None)
-
-    def __enter__(self) -> "CountBar":
-        if screen.is_terminal:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if screen.is_terminal:
-            self.bar.stop()
 
     def update(self, done: int, of: int) -> None:
         self.bar.update(self.task, completed=done, total=of)
