@@ -19,7 +19,7 @@ from eqprop.energy import (
     tanh,
 )
 from eqprop.errors import DivergedError, InputError
-from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
+from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
 from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
@@ -34,6 +34,7 @@ __all__ = [
     "DivergedError",
     "EquilibriumPropagation",
     "Gradient",
+    "Holomorphic",
     "Hopfield",
     "ImplicitGradient",
     "Info",

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from eqprop.energy.total import UNBOUNDED, TotalEnergy
 from eqprop.errors import InputError
 
 
@@ -27,6 +28,9 @@ class Nudge(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 < abs(self.beta) < float("inf"):
             raise InputError(f"beta={self.beta!r}: a nudge needs a finite β other than 0 (try 0.5)")
+
+    def check(self, F: TotalEnergy) -> None:  # noqa: B027  (most nudges suit every F)
+        """Refuse an F that the nudge cannot be used with."""
 
     @abc.abstractmethod
     def __call__(self, key: Array) -> tuple[Array, Array]:
@@ -62,3 +66,32 @@ class Symmetric(Nudge):
 
     def __call__(self, key: Array) -> tuple[Array, Array]:
         return jnp.array([self.beta, -self.beta]), jnp.array([0.5 / self.beta, -0.5 / self.beta])
+
+
+class Holomorphic(Nudge):
+    """β_k = |β| e^{2πik/N}, w_k = e^{−2πik/N}/(N|β|): N points on a circle in the complex plane; error O(β^N).
+
+    By Cauchy's integral formula, for an F that is smooth (analytic) in s and β; the states become complex (Laborieux &
+    Zenke 2022). With N = 2 it is the symmetric nudge. A point of the lower half circle settles to the conjugate of
+    what its mirror image settles to; as the rule takes real parts, weights of the upper half are doubled instead.
+    """
+
+    points: int = eqx.field(default=6, static=True)
+    uses_free: ClassVar[bool] = False
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.points, int) or self.points < 2:
+            raise InputError(f"points={self.points!r}: give a whole number of 2 or more points on the circle")
+
+    def check(self, F: TotalEnergy) -> None:
+        if (box := getattr(F, "box", UNBOUNDED)) != UNBOUNDED:
+            raise InputError(
+                f"the holomorphic nudge needs a smooth energy, and this one clips states to {box}: "
+                "take the sigmoid or tanh as activation, or the symmetric nudge"
+            )
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        turn = jnp.exp(2j * jnp.pi * jnp.arange(self.points // 2 + 1) / self.points)
+        count = jnp.where(jnp.abs(turn.imag) > 1e-6, 2, 1)  # with its mirror image
+        radius = jnp.abs(self.beta)
+        return radius * turn, count * turn.conj() / (self.points * radius)

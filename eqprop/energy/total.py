@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from eqprop.errors import InputError
@@ -66,6 +67,11 @@ class Total(eqx.Module):
         added = self.cost.curvature(beta)
         bounds = self.energy.curvature(theta, x, s, block)
         return {layer: bound + added.get(layer, 0.0) for layer, bound in bounds.items()}
+
+
+def slope(F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """∂F/∂s. For complex s and a smooth F, the complex derivative, which that of the real part determines."""
+    return jax.grad(lambda s: jnp.real(F(theta, v, beta, s)))(s)
 
 
 def energy_of(F: TotalEnergy) -> Callable[[Any, Any, Any], Array]:

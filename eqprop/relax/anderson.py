@@ -35,4 +35,4 @@ def extrapolate(F: TotalEnergy, s: Any, g: Any, last: Memory) -> tuple[Any, Memo
 
 
 def _dot(a: Any, b: Any) -> Array:
-    return jnp.asarray(tree_vdot(a, b))
+    return jnp.real(tree_vdot(a, b))

@@ -106,7 +106,7 @@ def _advance(
     if last is not None:
         moved, last = extrapolate(F, s, moved, last)
         moved = _like(s, moved)
-    return _Moving(moved, last), residual.astype(jnp.result_type(*jax.tree.leaves(s)))
+    return _Moving(moved, last), residual.astype(_real(s))
 
 
 def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
@@ -144,4 +144,9 @@ def _like(s: Any, moved: Any) -> Any:
 
 def _unmet(s: Any) -> Array:
     """The residual before any step."""
-    return jnp.array(jnp.inf, jnp.result_type(*jax.tree.leaves(s)))
+    return jnp.array(jnp.inf, _real(s))
+
+
+def _real(s: Any) -> Any:
+    """The type of the residuals of s: that of its numbers, or of their real parts."""
+    return jnp.finfo(jnp.result_type(*jax.tree.leaves(s))).dtype

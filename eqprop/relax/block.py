@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from eqprop.energy.total import slope
 from eqprop.errors import InputError
 from eqprop.relax.base import Relaxation
 from eqprop.relax.box import project, residual
@@ -36,14 +37,19 @@ class Block(Relaxation):
         met = []
         for block in reversed(F.blocks) if self.backward else F.blocks:
             part = {layer: s[layer] for layer in block}
-            slope = jax.grad(lambda part, s=s: F(theta, v, beta, s | part))(part)
-            force = {layer: -g for layer, g in slope.items()}
+            downhill = slope(lambda theta, v, beta, part, s=s: F(theta, v, beta, s | part), theta, v, beta, part)
+            force = {layer: -g for layer, g in downhill.items()}
             met.append(residual(F, part, force))
-            bound = F.curvature(theta, v, beta, s, block)
+            bound = F.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
             # A strong negative nudge can make a block concave; any positive bound is then still a bound.
             step = {k: omega / jnp.maximum(bound[k], 0.1) for k in block}
             s = s | project(F, {k: part[k] + step[k] * force[k] for k in block})
         return s, jnp.max(jnp.stack(met))
+
+
+def _size(beta: Any) -> Any:
+    """What bounds the curvature for a complex β: its modulus. A real one speaks for itself, sign included."""
+    return jnp.abs(beta) if jnp.iscomplexobj(beta) else beta
 
 
 def _check(F: Any, s: Any) -> None:

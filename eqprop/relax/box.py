@@ -12,6 +12,8 @@ from eqprop.energy.total import UNBOUNDED, TotalEnergy
 def project(F: TotalEnergy, s: Any) -> Any:
     """Π: each unit clipped to the box of F, if F has one (section 5.1)."""
     low, high = getattr(F, "box", UNBOUNDED)
+    if (low, high) == UNBOUNDED:  # complex states cannot be clipped, and need not be
+        return s
     return jax.tree.map(lambda u: jnp.clip(u, low, high), s)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 from jax import Array
 
-from eqprop.energy.total import TotalEnergy
+from eqprop.energy.total import TotalEnergy, slope
 from eqprop.errors import InputError
 from eqprop.relax.base import Relaxation
 from eqprop.relax.box import project, residual
@@ -21,6 +21,6 @@ class Gradient(Relaxation):
             raise InputError(f"epsilon={self.epsilon!r}: give a positive step size (the paper's is 0.5)")
 
     def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
-        force = jax.tree.map(lambda g: -g, jax.grad(F, argnums=3)(theta, v, beta, s))
+        force = jax.tree.map(lambda g: -g, slope(F, theta, v, beta, s))
         moved = jax.tree.map(lambda u, f: u + self.epsilon * f, s, force)
         return project(F, moved), residual(F, s, force)

@@ -31,6 +31,10 @@ class EquilibriumPropagation(eqx.Module):
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
     nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, backward=True)
 
+    def check(self, F: TotalEnergy) -> None:
+        """Refuse an F that the nudge cannot be used with."""
+        self.nudge.check(F)
+
     @compiled
     def __call__(
         self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array, weight: Array | None = None
@@ -39,16 +43,18 @@ class EquilibriumPropagation(eqx.Module):
 
         In v and s the first axis counts examples; `weight` gives each its share in the average.
         """
+        self.check(F)
         s_free, free = self.free(F, theta, v, 0.0, s)
         beta, w = self.nudge(key)
         pulled = beta[1:] if self.nudge.uses_free else beta
-        states, nudged = jax.vmap(lambda b: self.nudged(F, theta, v, b, s_free))(pulled)
+        start = jax.tree.map(lambda u: u.astype(jnp.result_type(u, beta)), s_free)
+        states, nudged = jax.vmap(lambda b: self.nudged(F, theta, v, b, start))(pulled)
         if self.nudge.uses_free:
             states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
 
         def contrast(theta: Any) -> Array:
             per_example = jax.vmap(F, in_axes=(None, 0, None, 0))
             energies = jax.vmap(per_example, in_axes=(None, None, 0, 0))(theta, v, beta, states)
-            return w @ jnp.average(energies, axis=1, weights=weight)
+            return jnp.real(w @ jnp.average(energies, axis=1, weights=weight))
 
         return jax.grad(contrast)(theta), s_free, Phases(free, nudged)

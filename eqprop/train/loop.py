@@ -69,6 +69,8 @@ class Trainer(eqx.Module):
             raise InputError(f"decay={self.decay!r}: give a positive factor, 1 for constant rates")
         if not all(np.all(np.isfinite(rate)) and np.all(np.asarray(rate) >= 0) for rate in jax.tree.leaves(self.rates)):
             raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
+        if hasattr(self.rule, "check"):
+            self.rule.check(self.F)
 
     def rest(self, examples: int) -> Any:
         """The state from which so many examples begin to settle."""

@@ -1,0 +1,133 @@
+"""What every claim of the paper is checked on, and what a check finds."""
+
+import abc
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from eqprop.energy.total import TotalEnergy
+from eqprop.rule import EquilibriumPropagation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a claim is checked on: F with weights θ, examples v, the states s they start from, and how they settle.
+
+    In v and s the first axis counts examples. `rule` has the relaxations that lead to the fixed points, and the nudge
+    whose gradient is asked to be right.
+    """
+
+    name: str
+    F: TotalEnergy
+    theta: Any
+    v: Any
+    s: Any
+    rule: EquilibriumPropagation
+
+    def one(self, example: int = 0) -> tuple[Any, Any]:
+        """v and s of one example."""
+        return jax.tree.map(lambda a: a[example], (self.v, self.s))
+
+    def free(self, theta: Any = None) -> tuple[Any, Any]:
+        """The free fixed points s⁰, and how they settled; of other weights θ if given."""
+        return self.rule.free(self.F, self.theta if theta is None else theta, self.v, 0.0, self.s)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number that a claim predicts.
+
+    what: of what.
+    value: as measured.
+    wanted: the condition on it, in words.
+    passed: whether it holds.
+    advice: if it does not, what may be wrong and what to do.
+    """
+
+    what: str
+    value: float
+    wanted: str
+    passed: bool
+    advice: str = ""
+
+
+def at_most(what: str, value: Any, limit: float, advice: str = "") -> Check:
+    """value ≤ limit; a value that is not a number fails."""
+    value = float(value)
+    return _check(what, value, f"≤ {limit:g}", value <= limit, advice)
+
+
+def near(what: str, value: Any, target: float, by: float, advice: str = "") -> Check:
+    """|value − target| ≤ by."""
+    value = float(value)
+    return _check(what, value, f"{target:.4g} ± {by:.2g}", abs(value - target) <= by, advice)
+
+
+def _check(what: str, value: float, wanted: str, passed: bool, advice: str) -> Check:
+    return Check(what, value, wanted, bool(passed), "" if passed else advice)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim turned out to be on a subject: its checks, and the curves of its picture."""
+
+    claim: str
+    subject: str
+    checks: tuple[Check, ...]
+    curves: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+class Claim(abc.ABC):
+    """A theorem, proposition or statement of the paper; the docstring has its formula and section."""
+
+    name: ClassVar[str]
+    section: ClassVar[str]
+
+    def applies(self, subject: Subject) -> bool:
+        """Whether it says anything about the subject."""
+        return True
+
+    @abc.abstractmethod
+    def check(self, subject: Subject) -> Finding:
+        """See whether it holds, in double precision."""
+
+    def picture(self, finding: Finding) -> "Figure | None":
+        """A figure of what was found, if there is something to look at."""
+        return None
+
+    def found(self, subject: Subject, checks: list[Check], **curves: Any) -> Finding:
+        return Finding(self.name, subject.name, tuple(checks), curves)
+
+
+def relative(found: Any, expected: Any) -> float:
+    """‖found − expected‖ / ‖expected‖ over all leaves; the absolute distance if nothing is expected."""
+    a, b = flat(found), flat(expected)
+    return float(jnp.linalg.norm(a - b) / (jnp.linalg.norm(b) or 1.0))
+
+
+def cosine(a: Any, b: Any) -> float:
+    """Of the angle between two trees; nan if one of them is 0."""
+    a, b = flat(a), flat(b)
+    size = float(jnp.linalg.norm(a) * jnp.linalg.norm(b))
+    return float(jnp.vdot(a, b)) / size if size else float("nan")
+
+
+def flat(tree: Any) -> Array:
+    """All numbers of a tree, in a row."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def order(x: Any, errors: Any) -> float:
+    """The slope of errors over x on logarithmic axes."""
+    return float(np.polyfit(np.log(x), np.log(errors), 1)[0])
