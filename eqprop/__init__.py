@@ -20,7 +20,7 @@ from eqprop.energy import (
 )
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
+from eqprop.relax import Block, Flow, Gradient, Info, Relaxation, Trace
 from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
@@ -33,6 +33,7 @@ __all__ = [
     "CrossEntropy",
     "DivergedError",
     "EquilibriumPropagation",
+    "Flow",
     "Gradient",
     "Holomorphic",
     "Hopfield",

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **versions,
     }
+
+
+def footer(commands: list[str]) -> str:
+    """The commands, the date and the machine."""
+    about = ", ".join(f"{key} {value}" for key, value in machine().items())
+    return f"*{', '.join(f'`{command}`' for command in commands)}, {time.strftime('%Y-%m-%d')}: {about}.*"
 
 
 def _processor() -> str:

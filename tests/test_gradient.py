@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import eqprop as ep
-from zoo import ZOO, Problem
+from eqprop.claims.zoo import ZOO, Problem
 
 pytestmark = pytest.mark.usefixtures("x64")
 

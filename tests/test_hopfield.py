@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqprop as ep
-from zoo import HOPFIELD
+from eqprop.claims.zoo import HOPFIELD
 
 pytestmark = pytest.mark.usefixtures("x64")
 

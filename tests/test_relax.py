@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqprop as ep
-from zoo import EXAMPLES, HOPFIELD, INPUTS, OUTPUTS, ZOO
+from eqprop.claims.zoo import EXAMPLES, HOPFIELD, INPUTS, OUTPUTS, ZOO
 
 seeds = st.integers(0, 2**31 - 1)
 betas = st.floats(-0.9, 2.0)

@@ -2,6 +2,7 @@
 
 from eqprop.relax.base import Info, Relaxation, Trace
 from eqprop.relax.block import Block
+from eqprop.relax.flow import Flow
 from eqprop.relax.gradient import Gradient
 
-__all__ = ["Block", "Gradient", "Info", "Relaxation", "Trace"]
+__all__ = ["Block", "Flow", "Gradient", "Info", "Relaxation", "Trace"]

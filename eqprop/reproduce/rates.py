@@ -24,7 +24,7 @@ from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_atomic, write_json
 from eqprop.reproduce.diagnosis import measure
 from eqprop.reproduce.paper import TABLE_1
-from eqprop.reproduce.report import footer
+from eqprop.machine import footer
 from eqprop.train import fit
 
 NUDGES: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from eqprop.experiment import Experiment
 from eqprop.files import read_json, write_atomic
-from eqprop.machine import machine
+from eqprop.machine import footer
 from eqprop.nudge import Symmetric
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
 from eqprop.reproduce.diagnosis import EXAMPLES
@@ -185,12 +185,6 @@ def settings(experiment: Experiment) -> str:
     """The settings that differ from those of `eqprop train`."""
     usual = Experiment(experiment.dataset).flat()
     return ", ".join(f"{name} {value}" for name, value in experiment.flat().items() if value != usual[name])
-
-
-def footer(commands: list[str]) -> str:
-    """The commands, the date and the machine."""
-    about = ", ".join(f"{key} {value}" for key, value in machine().items())
-    return f"*{', '.join(f'`{command}`' for command in commands)}, {time.strftime('%Y-%m-%d')}: {about}.*"
 
 
 def _over(values: list[float], pattern: str) -> str:

@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from optax.tree_utils import tree_vdot
 
 from eqprop.compile import compiled
-from eqprop.energy.total import UNBOUNDED, TotalEnergy, cost_of
+from eqprop.energy.total import UNBOUNDED, TotalEnergy, cost_of, energy_of
 from eqprop.relax import Block, Info, Relaxation
 
 
@@ -20,10 +21,10 @@ class Solved(NamedTuple):
 
 
 class ImplicitGradient(eqx.Module):
-    """∂J/∂θ = ∂C/∂θ − λ*·∂²F/∂θ∂s with ∂²F/∂s² λ* = ∂C/∂s, at the free fixed point (Appendix B).
+    """∂J/∂θ = ∂L/∂θ of the Lagrangian L = C + λ*·∂E/∂s, at the free fixed point (Appendix B).
 
-    λ* is solved for by Lineax's conjugate gradients, to the relative precision `tol`. In units that rest at an end of
-    the box it is 0, for they stay there. The gradient is as exact as the fixed point that `free` finds.
+    The gradient is as exact as the fixed point that `free` finds, and as λ*, which is found to the relative precision
+    `tol`.
     """
 
     free: Relaxation = Block(steps=1000, tol=1e-5, accelerate=True)
@@ -35,23 +36,35 @@ class ImplicitGradient(eqx.Module):
     ) -> tuple[Any, Any, Solved]:
         """The gradient, shaped like θ and averaged over the batch; the free fixed points; and how the phase went."""
         s, free = self.free(F, theta, v, 0.0, s)
+        multipliers, solved = multiplier(F, theta, v, s, self.tol)
 
-        def mean(values: Array) -> Array:
+        def lagrangian(theta: Any, v: Any, s: Any, multiplier: Any) -> Array:
+            force = jax.grad(F, argnums=3)(theta, v, 0.0, s)
+            return cost_of(F)(theta, v, s) + jnp.asarray(tree_vdot(multiplier, force))
+
+        def mean(theta: Any) -> Array:
+            values = jax.vmap(lagrangian, in_axes=(None, 0, 0, 0))(theta, v, s, multipliers)
             return jnp.average(values, weights=weight)
 
-        def cost(theta: Any, s: Any) -> Array:
-            return mean(jax.vmap(cost_of(F), in_axes=(None, 0, 0))(theta, v, s))
+        return jax.grad(mean)(theta), s, Solved(free, solved)
 
-        def slope(theta: Any, s: Any) -> Any:
-            """∂F/∂s of every example."""
-            return jax.vmap(jax.grad(F, argnums=3), in_axes=(None, 0, None, 0))(theta, v, 0.0, s)
 
-        low, high = getattr(F, "box", UNBOUNDED)
-        inside = jax.tree.map(lambda u: (u > low) & (u < high), s)
-        by_theta, by_s = jax.grad(cost, argnums=(0, 1))(theta, s)
-        multiplier, solved = _solve(lambda d: jax.jvp(lambda s: slope(theta, s), (s,), (d,))[1], by_s, inside, self.tol)
-        _, pull = jax.vjp(lambda theta: slope(theta, s), theta)
-        return jax.tree.map(jnp.subtract, by_theta, pull(multiplier)[0]), s, Solved(free, solved)
+@compiled
+def multiplier(F: TotalEnergy, theta: Any, v: Any, s: Any, tol: float) -> tuple[Any, Array]:
+    """λ* with ∂C/∂s + λ*·∂²E/∂s² = 0 at free fixed points s (Appendix B), and whether it was found.
+
+    By Lineax's conjugate gradients. In units that rest at an end of the box it is 0, for they stay there.
+    """
+    low, high = getattr(F, "box", UNBOUNDED)
+    inside = jax.tree.map(lambda u: (u > low) & (u < high), s)
+
+    def by_s(part: Any, s: Any) -> Any:
+        return jax.vmap(jax.grad(part, argnums=2), in_axes=(None, 0, 0))(theta, v, s)
+
+    def hessian(d: Any) -> Any:
+        return jax.jvp(lambda s: by_s(energy_of(F), s), (s,), (d,))[1]
+
+    return _solve(hessian, jax.tree.map(jnp.negative, by_s(cost_of(F), s)), inside, tol)
 
 
 def _solve(hessian: Any, b: Any, inside: Any, tol: float) -> tuple[Any, Array]:

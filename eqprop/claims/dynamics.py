@@ -1,0 +1,105 @@
+"""The dynamics: downhill, to a minimum, and inside the box."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.claims.base import Check, Claim, Finding, Subject, at_most
+from eqprop.claims.calculus import is_smooth
+from eqprop.claims.health import checkup
+from eqprop.energy import Hopfield, hard_sigmoid
+from eqprop.energy.total import slope
+from eqprop.relax import Flow, Gradient
+from eqprop.relax.box import project
+
+
+@dataclass(frozen=True)
+class Dynamics(Claim):
+    """ds/dt = −∂F/∂s  ⇒  dF/dt = −‖ds/dt‖² ≤ 0, until ∂F/∂s = 0 at a minimum   (section 2.2).
+
+    Along the flow, dF/dt by differences in time. In a box, where ds/dt = Π(s − ∂F/∂s) − s, it is at most that. The
+    paper's clipped steps keep s in the box; without the clip, a unit of the hard sigmoid that has gone below 0 never
+    comes back, whatever its input, for ρ' = 0 there (section 5.1).
+    """
+
+    name = "dynamics"
+    section = "2.2"
+    flow: Flow = Flow(tol=1e-11)
+    steps: Gradient = Gradient(steps=300)
+
+    def check(self, subject: Subject) -> Finding:
+        checks = checkup(subject)
+        if not checks[-1].passed:
+            return self.found(subject, checks)
+        times = np.linspace(0, 12, 61)
+        close = np.sort(np.concatenate([times, times[1:] - 1e-3, times[1:] + 1e-3]))
+        trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, subject.s, jnp.asarray(close))
+        falling = (trace.energy[:, 3::3] - trace.energy[:, 1::3]) / 2e-3
+        middle = jax.tree.map(lambda u: u[:, 2::3], trace.state)
+        speed = jax.jit(jax.vmap(lambda v, path: jax.vmap(lambda s: self.speed(subject, v, s))(path)))(subject.v, middle)
+        gap = falling + speed
+        gap = jnp.abs(gap) if is_smooth(subject) else gap
+        advice = "the flow does not follow −∂F/∂s: does F, at fixed β, depend on anything but s?"
+        wanted = "dF/dt + ‖ds/dt‖² along the flow, relative to its largest"
+        checks.append(at_most(wanted, jnp.max(gap) / jnp.max(speed), 1e-4, advice))
+        if not is_smooth(subject):
+            checks += self.box(subject)
+        return self.found(subject, checks, times=times[1:], falling=np.asarray(falling), speed=np.asarray(speed))
+
+    def speed(self, subject: Subject, v: Any, s: Any) -> Any:
+        """‖ds/dt‖² of one state."""
+        force = jax.tree.map(jnp.negative, slope(subject.F, subject.theta, v, 0.0, s))
+        moved = project(subject.F, jax.tree.map(jnp.add, s, force))
+        return sum(jnp.sum((a - b) ** 2) for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(s), strict=True))
+
+    def box(self, subject: Subject) -> list[Check]:
+        """Clipped and unclipped steps from the same start."""
+        low, high = subject.F.box  # pyright: ignore[reportAttributeAccessIssue]  (it is not smooth, so there is one)
+        trace = self.steps.trace(subject.F, subject.theta, subject.v, 0.0, subject.s)
+        out = [float(jnp.max(jnp.maximum(low - u, u - high))) for u in jax.tree.leaves(trace.state)]
+        checks = [at_most("how far clipped steps leave the box", max(*out, 0.0), 0.0, "states must be clipped")]
+        energy = getattr(subject.F, "energy", None)
+        if isinstance(energy, Hopfield) and energy.activation == hard_sigmoid:
+            below = replace(subject, s=jax.tree.map(lambda u: jnp.full_like(u, -0.1), subject.s))
+            unclipped, _ = self.steps(_Boxless(subject.F), subject.theta, subject.v, 0.0, below.s)
+            clipped, _ = self.steps(subject.F, subject.theta, subject.v, 0.0, below.s)
+            for name, s, share in (("without the clip", unclipped, 0.0), ("with it", clipped, 1.0)):
+                back = np.mean([float(jnp.any(u > 0)) for u in jax.tree.leaves(s)])
+                what = f"share of layers in which a unit comes back from below 0 {name}"
+                checks.append(Check(what, float(back), f"= {share:g}", back == share))
+        return checks
+
+    def picture(self, finding: Finding) -> Any:
+        if "times" not in finding.curves:
+            return None
+        from matplotlib.figure import Figure
+
+        from eqprop.plots import FIRST, SECOND
+
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axes = figure.subplots()
+        times, falling, speed = (finding.curves[key] for key in ("times", "falling", "speed"))
+        axes.semilogy(times, speed[0], label="‖ds/dt‖²", **FIRST)
+        axes.semilogy(times, np.maximum(-falling[0], 1e-300), "o", markersize=4, color=SECOND["color"], label="−dF/dt")
+        axes.set(
+            xlabel="time (time constants of a unit)",
+            ylabel="energy lost per time constant",
+            ylim=(max(float(speed[0].min()), 1e-14) / 3, None),
+            title=f"The network goes downhill as fast as it moves. {finding.subject}",
+        )
+        axes.grid(alpha=0.3)
+        axes.legend()
+        return figure
+
+
+@dataclass(frozen=True)
+class _Boxless:
+    """F without its box."""
+
+    F: Any
+
+    def __call__(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return self.F(theta, v, beta, s)

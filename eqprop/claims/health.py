@@ -1,0 +1,167 @@
+"""Whether a subject is what the theory asks for; in words where it is not."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from eqprop.claims.base import Check, Subject, at_most
+from eqprop.claims.calculus import hessian, inside
+from eqprop.energy.total import slope
+
+DENSE = 2000
+"""Up to so many units the Hessian is looked at as a matrix."""
+
+
+def words(subject: Subject) -> str:
+    """What is wrong with the subject itself, so that no claim can hold; empty if nothing is."""
+    return " ".join(dict.fromkeys(check.advice for check in checkup(subject) if not check.passed))
+
+
+def checkup(subject: Subject) -> list[Check]:
+    """What every claim takes for granted: F is smooth, ∂F/∂s is its derivative, and both phases come to rest."""
+    return _checkup(_Same(subject))
+
+
+class _Same:
+    """A subject that equals itself only, so that it is examined once."""
+
+    def __init__(self, subject: Subject):
+        self.subject = subject
+
+    def __hash__(self) -> int:
+        return id(self.subject)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.subject is self.subject
+
+
+@lru_cache(maxsize=64)
+def _checkup(same: _Same) -> list[Check]:
+    subject = same.subject
+    s, info = subject.free()
+    residual = float(jnp.max(info.residual))
+    if not np.isfinite(residual) or not all(bool(jnp.isfinite(u).all()) for u in jax.tree.leaves(s)):
+        advice = (
+            "The free phase runs away to infinity: F has no minimum that it could find. Give F a leak such as ½‖s‖² or "
+            "a `box`, or take smaller steps."
+        )
+        return [at_most("residual of the free phase", float("nan"), 1e-6, advice)]
+    checks = [_force(subject, s), _symmetry(subject, s), jump := _jump(subject, s)]
+    checks.append(at_most("residual of the free phase", residual, 1e-6, _unsettled(subject, s, residual, jump)))
+    if checks[-1].passed:
+        _, nudged = subject.rule.nudged(subject.F, subject.theta, subject.v, 1e-3, s)
+        residual = float(jnp.max(nudged.residual))
+        advice = f"Nudged phase not converged: residual {residual:.1e}; raise `steps` of the nudged relaxation."
+        checks.append(at_most("residual of the nudged phase, β = 0.001", residual, 1e-6, advice))
+        checks.append(_minimum(subject, s))
+    return checks
+
+
+def _unsettled(subject: Subject, s: Any, residual: float, jump: Check) -> str:
+    """Why the free phase did not come to rest: let it go on, and see."""
+    _, later = replace(subject, s=s).free()
+    steps = getattr(subject.rule.free, "steps", None)
+    if not jump.passed:
+        return f"Free phase not converged: residual {residual:.1e}, since it goes to and fro across the jump."
+    if float(jnp.max(later.residual)) < residual / 2:
+        return f"Free phase not converged: residual {residual:.1e}, still falling; raise `steps` (now {steps})."
+    return (
+        f"Free phase not converged: residual {residual:.1e}, and as many steps again do not help; take smaller steps "
+        "(`epsilon`, or `omega` of block descent), and see that F is bounded from below."
+    )
+
+
+def _force(subject: Subject, s: Any) -> Check:
+    """∂F/∂s beside differences of F itself, at states near the fixed point, in a random direction."""
+
+    def one(v: Any, s: Any, key: Any) -> Any:
+        flat, restore = ravel_pytree(s)
+        here = ravel_pytree(inside(subject, s))[0]
+        direction = here * jax.random.normal(key, flat.shape)
+        delta = 1e-4
+
+        def F(x: Any) -> Any:
+            return subject.F(subject.theta, v, 0.0, restore(x))
+
+        # Inside the box and off the fixed point, where the force is 0.
+        at = flat + here * 0.01
+        expected = (
+            8 * (F(at + delta * direction) - F(at - delta * direction))
+            - (F(at + 2 * delta * direction) - F(at - 2 * delta * direction))
+        ) / (12 * delta)
+        found = ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(at)))[0] @ direction
+        return jnp.abs(found - expected) / (jnp.abs(expected) + 1e-6)
+
+    keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(s)[0]))
+    error = jnp.median(jax.jit(jax.vmap(one))(subject.v, s, keys))
+    advice = (
+        "∂F/∂s is not the derivative of F: a custom derivative or a stop_gradient in it takes part of the force away. "
+        "Without that part the network does not go downhill."
+    )
+    return at_most("∂F/∂s beside differences of F", error, 1e-4, advice)
+
+
+def _symmetry(subject: Subject, s: Any) -> Check:
+    """∂²F/∂s² is symmetric, tested by two random vectors: ⟨a, H b⟩ = ⟨b, H a⟩."""
+
+    def one(v: Any, s: Any, key: Any) -> Any:
+        flat, restore = ravel_pytree(s)
+        a, b = jax.random.normal(key, (2, *flat.shape))
+
+        def force(x: Any) -> Any:
+            return ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(x)))[0]
+
+        Ha, Hb = (jax.jvp(force, (flat,), (d,))[1] for d in (a, b))
+        return jnp.abs(a @ Hb - b @ Ha) / (jnp.linalg.norm(a) * jnp.linalg.norm(Hb) + 1e-30)
+
+    keys = jax.random.split(jax.random.key(1), len(jax.tree.leaves(s)[0]))
+    advice = (
+        "The force is not that of an energy: ∂²F/∂s² is not symmetric. Are the weights symmetric, W_ij = W_ji, and does "
+        "each unit feel every unit that feels it?"
+    )
+    return at_most("asymmetry of ∂²F/∂s²", jnp.max(jax.jit(jax.vmap(one))(subject.v, s, keys)), 1e-8, advice)
+
+
+def _jump(subject: Subject, s: Any) -> Check:
+    """How far ∂F/∂s changes over a distance of 1e-6 around the fixed point: nothing, if F is smooth."""
+
+    def one(v: Any, s: Any, key: Any) -> Any:
+        flat, restore = ravel_pytree(s)
+        move = 1e-6 * ravel_pytree(inside(subject, s))[0] * jax.random.rademacher(key, flat.shape, dtype=flat.dtype)
+
+        def force(x: Any) -> Any:
+            return ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(x)))[0]
+
+        return jnp.max(jnp.abs(force(flat + move) - force(flat - move)))
+
+    keys = jax.random.split(jax.random.key(2), len(jax.tree.leaves(s)[0]))
+    size = float(jnp.max(jax.jit(jax.vmap(one))(subject.v, s, keys)))
+    advice = (
+        f"∂F/∂s jumps by {size:.2g} where the network rests: F has a kink there (|s|, max, a step, …), but the theory "
+        "needs it twice differentiable. Smooth it, or make the kink an end of a `box`."
+    )
+    return at_most("change of ∂F/∂s over 2e-6", size, 1e-3, advice)
+
+
+def _minimum(subject: Subject, s: Any) -> Check:
+    """The least curvature of F among the units that can move: positive at a proper minimum."""
+    units = len(ravel_pytree(subject.one()[1])[0])
+    if units > DENSE:
+        return Check(f"curvature: not looked at, as there are {units} units", 0.0, "", True)
+
+    def one(v: Any, s: Any) -> Any:
+        here = ravel_pytree(inside(subject, s))[0]
+        H = hessian(subject, v, 0.0, s)
+        # Units at an end of the box count as held by a spring.
+        H = jnp.where(here[:, None] & here[None, :], (H + H.T) / 2, jnp.eye(len(here)))
+        return jnp.min(jnp.linalg.eigvalsh(H))
+
+    least = float(jnp.min(jax.jit(jax.vmap(one))(subject.v, s)))
+    advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a proper minimum."
+    passed = least > 1e-6
+    return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)

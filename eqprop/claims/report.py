@@ -1,0 +1,118 @@
+"""What became of the claims: a table, a Markdown page with figures, numbers for other programs."""
+
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eqprop.claims.base import Check, Finding
+from eqprop.files import write_atomic
+from eqprop.machine import footer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings. `print` it for a table; `plot()` it; `save` it as a page; ask whether it `passed`."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.passed for finding in self.findings)
+
+    @property
+    def failures(self) -> dict[tuple[str, str], tuple[Check, ...]]:
+        """The checks that failed, by claim and subject."""
+        return {
+            (finding.claim, finding.subject): tuple(check for check in finding.checks if not check.passed)
+            for finding in self.findings
+            if not finding.passed
+        }
+
+    def __str__(self) -> str:
+        width = max((len(f"{finding.claim}, {finding.subject}") for finding in self.findings), default=0)
+        lines = []
+        for finding in self.findings:
+            good = sum(check.passed for check in finding.checks)
+            mark, of = ("pass" if finding.passed else "FAIL"), f"{good} of {len(finding.checks)}"
+            lines.append(f"{mark}  {f'{finding.claim}, {finding.subject}':<{width}}  {of}")
+            for check in finding.checks:
+                if not check.passed:
+                    lines.append(f"      {check.what}: {check.value:.3g}, wanted {check.wanted}")
+            lines += [f"      → {advice}" for advice in _advice(finding)]
+        return "\n".join(lines)
+
+    def plot(self) -> "dict[str, Figure]":
+        """A figure for each claim that has one, of the first subject that it was checked on."""
+        from eqprop.claims.verify import CLAIMS
+
+        claims = {claim.name: claim for claim in CLAIMS}
+        figures = {}
+        for finding in self.findings:
+            if finding.claim not in figures and (figure := claims[finding.claim].picture(finding)) is not None:
+                figures[finding.claim] = figure
+        return figures
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: everything but the curves; numbers that are none become null."""
+
+        def entry(check: Check) -> dict[str, Any]:
+            return asdict(check) | {"value": check.value if math.isfinite(check.value) else None}
+
+        return {
+            "passed": self.passed,
+            "findings": [
+                {"claim": f.claim, "subject": f.subject, "passed": f.passed, "checks": [entry(c) for c in f.checks]}
+                for f in self.findings
+            ],
+        }
+
+    def save(self, folder: Path, commands: list[str]) -> None:
+        """README.md with every number, and the figures beside it."""
+        from eqprop.claims.verify import CLAIMS
+
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = self.plot()
+        lines = ["# The paper's claims, checked", "", *_summary(self), ""]
+        for claim in CLAIMS:
+            mine = [finding for finding in self.findings if finding.claim == claim.name]
+            if not mine:
+                continue
+            lines += [f"## {claim.name.capitalize()} (section {claim.section})", "", *_quoted(claim), ""]
+            if claim.name in figures:
+                name = f"{claim.name.replace(' ', '_')}.png"
+                picture = io.BytesIO()
+                figures[claim.name].savefig(picture, dpi=130, metadata={"Software": None})
+                write_atomic(folder / name, picture.getvalue())
+                lines += [f"![{claim.name}]({name})", ""]
+            lines += ["| on | what | value | wanted | |", "|---|---|---|---|---|"]
+            lines += [_row(finding, check) for finding in mine for check in finding.checks]
+            lines.append("")
+        lines += [footer(commands), ""]
+        write_atomic(folder / "README.md", "\n".join(lines).encode())
+
+
+def _advice(finding: Finding) -> Iterable[str]:
+    return dict.fromkeys(check.advice for check in finding.checks if check.advice)
+
+
+def _summary(report: Report) -> list[str]:
+    checks = [check for finding in report.findings for check in finding.checks]
+    good = sum(check.passed for check in checks)
+    return [f"**{good} of {len(checks)} checks hold**, of {len(report.findings)} claims on one subject each."]
+
+
+def _quoted(claim: Any) -> list[str]:
+    import inspect
+
+    return ["```text", inspect.getdoc(claim) or "", "```"]
+
+
+def _row(finding: Finding, check: Check) -> str:
+    mark = "holds" if check.passed else f"**fails** {check.advice}"
+    return f"| {finding.subject} | {check.what.replace('|', '∣')} | {check.value:.3g} | {check.wanted} | {mark} |"

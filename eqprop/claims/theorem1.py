@@ -1,0 +1,96 @@
+"""Theorem 1: what the rule computes is the gradient of the objective."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from eqprop.claims.base import Claim, Finding, Subject, at_most, cosine, relative
+from eqprop.claims.calculus import along, differences, directions, is_smooth
+from eqprop.claims.health import words
+from eqprop.energy.total import cost_of
+from eqprop.nudge import Holomorphic
+from eqprop.rule import ImplicitGradient
+
+
+class Theorem1(Claim):
+    """∂J/∂θ = lim_{β→0} Σ_k w_k ∂F/∂θ(θ, v, β_k, s^{β_k}),   J(θ, v) = C(θ, v, s⁰)   (section 3.3).
+
+    The right-hand side is the subject's rule with a small β. The left-hand side is had in three other ways:
+
+    - implicitly: ∂C/∂θ + λ*·∂²F/∂θ∂s, with λ* from a linear solve by Lineax (Appendix B);
+    - by differences: from values of J with other weights;
+    - by backpropagation through time: through many steps of the relaxation at the fixed point.
+    """
+
+    name = "theorem 1"
+    section = "3.3"
+
+    def check(self, subject: Subject) -> Finding:
+        s, _ = subject.free()
+        at_rest = replace(subject, s=s)
+        gradient = small_nudge(at_rest)
+        exact, _, _ = ImplicitGradient(subject.rule.free, tol=1e-13)(subject.F, subject.theta, subject.v, s)
+        through_time = backpropagated(at_rest)
+        limit = 1e-6 if isinstance(subject.rule.nudge, Holomorphic) else 1e-4
+        moves, parts = directions(subject.theta)
+        ours = along(gradient, moves)
+        others = {
+            "the implicit gradient": along(exact, moves),
+            "differences": differences(subject, lambda theta: objective(at_rest, theta), subject.theta, moves),
+            "backpropagation through time": along(through_time, moves),
+        }
+        checks = [
+            at_most(f"{name} beside {other} (cosine {cosine(ours[part], theirs[part]):.6f})", error, limit)
+            for name, part in parts.items()
+            for other, theirs in others.items()
+            for error in [relative(ours[part], theirs[part])]
+        ]
+        if not all(check.passed for check in checks):
+            why = words(subject) or hint(gradient, exact)
+            checks = [check if check.passed else replace(check, advice=why) for check in checks]
+        return self.found(subject, checks)
+
+
+def small_nudge(subject: Subject) -> Any:
+    """The rule's gradient, with the nudge of its kind that errs least: small, but not lost in rounding."""
+    kind = subject.rule.nudge
+    beta = 0.01 if isinstance(kind, Holomorphic) else 1e-3 if is_smooth(subject) else 1e-5
+    rule = replace(subject.rule, nudge=replace(kind, beta=beta))
+    return rule(subject.F, subject.theta, subject.v, subject.s, jax.random.key(0))[0]
+
+
+def objective(subject: Subject, theta: Any) -> Any:
+    """J(θ), averaged over the examples."""
+    s, _ = subject.free(theta)
+    return jnp.mean(jax.vmap(cost_of(subject.F), in_axes=(None, 0, 0))(theta, subject.v, s))
+
+
+def backpropagated(subject: Subject) -> Any:
+    """∂C(s_T)/∂θ through T steps s_{t+1} = s_t − … of the free relaxation, which all stay at the fixed point."""
+    relaxation, F = subject.rule.free, subject.F
+    steps = min(relaxation.steps, 2000)
+
+    def one(theta: Any, v: Any, s: Any) -> Any:
+        def step(s: Any, t: Any) -> tuple[Any, None]:
+            return relaxation.step(F, theta, v, 0.0, s, t)[0], None
+
+        return cost_of(F)(theta, v, jax.lax.scan(step, s, jnp.arange(steps))[0])
+
+    def mean(theta: Any) -> Any:
+        return jnp.mean(jax.vmap(one, in_axes=(None, 0, 0))(theta, subject.v, subject.s))
+
+    return jax.jit(jax.grad(mean))(subject.theta)
+
+
+def hint(found: Any, exact: Any) -> str:
+    """What the way in which two gradients differ suggests."""
+    angle, ratio = cosine(found, exact), relative(found, jax.tree.map(jnp.zeros_like, exact)) / relative(
+        exact, jax.tree.map(jnp.zeros_like, exact)
+    )
+    if angle < -0.99:
+        return "the gradient has the wrong sign: is Σ w_k β_k = 1?"
+    if angle > 0.999:
+        return f"the gradient points the right way but is {ratio:.3g} times as long: is Σ w_k β_k = 1, and is it a mean?"
+    return "the fixed points are right and their contrast is not: is it ∂F/∂θ, all of it, at each β_k?"

@@ -1,0 +1,104 @@
+"""Check the paper's claims on any F: one's own, or those of the zoo."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from eqprop.claims.another_view import AnotherView
+from eqprop.claims.base import Claim, Finding, Subject
+from eqprop.claims.dynamics import Dynamics
+from eqprop.claims.health import words
+from eqprop.claims.lemma import Lemma
+from eqprop.claims.multiplier import Multiplier
+from eqprop.claims.order import Order
+from eqprop.claims.proposition1 import Proposition1
+from eqprop.claims.report import Report
+from eqprop.claims.theorem1 import Theorem1
+from eqprop.claims.zoo import precise
+from eqprop.energy.total import TotalEnergy
+from eqprop.errors import InputError
+from eqprop.nudge import Symmetric
+from eqprop.rule import EquilibriumPropagation
+
+CLAIMS: tuple[Claim, ...] = (
+    Dynamics(),
+    Theorem1(),
+    Order(),
+    Lemma(),
+    AnotherView(),
+    Proposition1(),
+    Multiplier(),
+)
+
+
+def verify(
+    F: TotalEnergy,
+    theta: Any,
+    v: Any,
+    s: Any = None,
+    *,
+    rule: EquilibriumPropagation | None = None,
+    claims: Sequence[Claim] = CLAIMS,
+    examples: int = 3,
+    name: str = "your energy",
+) -> Report:
+    """See which of the paper's claims hold for F(θ, v, β, s) at these weights and examples, in double precision.
+
+    `Total(E, C)` is the F of an energy and a cost. In v and s the first axis counts examples, of which the first few
+    are used; s is where they start, F's own `rest` if None. `rule` has the relaxations to use and the kind of nudge;
+    without one, they settle until nothing moves. What fails comes with words on what may be wrong.
+    """
+    if not callable(F):
+        raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s), or eqprop.Total(E, C)")
+    sizes = {len(leaf) if jnp.ndim(leaf) else 0 for leaf in jax.tree.leaves(v)}
+    if len(sizes) != 1 or 0 in sizes:
+        raise InputError(f"v has arrays of {sorted(sizes)} examples: the first axis of each counts the same examples")
+    count = min(examples, *sizes)
+    if s is None:
+        if not hasattr(F, "rest"):
+            raise InputError("F does not say what state to start from: give s, whose first axis counts examples")
+        s = F.rest(count)  # pyright: ignore[reportAttributeAccessIssue]  (looked for just now)
+    if rule is None:
+        relaxation = precise(hasattr(F, "blocks") and hasattr(F, "curvature"))
+        rule = EquilibriumPropagation(Symmetric(), relaxation, relaxation)
+    with jax.enable_x64(True):
+        theta, v, s = jax.tree.map(lambda a: jnp.asarray(a, float), (theta, v, s))
+        v, s = jax.tree.map(lambda a: a[:count], (v, s))
+    return Report(tuple(examine(Subject(name, F, theta, v, s, rule), claims)))
+
+
+def examine(subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim], None] = lambda _: None) -> list[Finding]:
+    """All claims that apply to a subject. If it is not what the theory asks for, no more than what shows that."""
+    found = []
+    with jax.enable_x64(True):
+        ailing = bool(words(subject))
+        for claim in claims:
+            if claim.applies(subject) and (not ailing or isinstance(claim, Dynamics | Theorem1)):
+                found.append(claim.check(subject))
+            observe(claim)
+    return found
+
+
+def verify_zoo(
+    subjects: dict[str, Any], claims: Sequence[Claim] = CLAIMS, observe: Callable[[int, int], None] = lambda *_: None
+) -> Report:
+    """Every claim on every subject that it applies to; several subjects at a time, as most of the work is compiling."""
+    done, of = 0, len(subjects) * len(claims)
+
+    def count(_: Claim) -> None:
+        nonlocal done
+        done += 1
+        observe(done, of)
+
+    def one(item: tuple[str, Any]) -> list[Finding]:
+        name, problem = item
+        with jax.enable_x64(True):
+            subject = problem.subject(name)
+        return examine(subject, claims, count)
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        return Report(tuple(finding for found in pool.map(one, subjects.items()) for finding in found))

@@ -1,0 +1,158 @@
+"""Small total energies of every kind, on which the same properties are checked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from eqprop.claims.base import Subject
+from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.energy import Activation, Hopfield, Total, hard_sigmoid, sigmoid, tanh
+from eqprop.energy.total import UNBOUNDED
+from eqprop.nudge import Holomorphic, Symmetric
+from eqprop.relax import Block, Gradient
+from eqprop.rule import EquilibriumPropagation
+
+EXAMPLES, INPUTS, OUTPUTS = 3, 4, 3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """F, with θ, v and a start that fit it, drawn from a seed."""
+
+    F: Any
+    theta: Callable[[jax.Array], Any]
+    rest: Callable[[int], Any]
+
+    @property
+    def block(self) -> bool:
+        """Whether block descent applies."""
+        return hasattr(self.F, "curvature") and isinstance(self.F.energy, Hopfield)
+
+    def subject(self, name: str, seed: int = 3) -> Subject:
+        """The problem as what claims are checked on: it settles until nothing moves."""
+        relaxation = precise(self.block)
+        smooth = getattr(self.F, "box", UNBOUNDED) == UNBOUNDED
+        rule = EquilibriumPropagation(Holomorphic() if smooth else Symmetric(), relaxation, relaxation)
+        return Subject(name, self.F, *self.draw(seed), rule)
+
+    def draw(self, seed: int) -> tuple[Any, Any, Any]:
+        key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
+        x = jax.random.uniform(key_x, (EXAMPLES, INPUTS))
+        y = jax.nn.one_hot(jax.random.randint(key_y, (EXAMPLES,), 0, OUTPUTS), OUTPUTS)
+        return self.theta(key_theta), (x, y), self.rest(EXAMPLES)
+
+
+def precise(block: bool) -> Gradient | Block:
+    """Settles until nothing moves in double precision."""
+    return Block(20_000, 1e-13, omega=1.1) if block else Gradient(20_000, 1e-13, epsilon=0.1)
+
+
+def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5) -> Problem:
+    def theta(key: jax.Array) -> Any:
+        # Random biases put some units inside the box and some at its ends.
+        theta = net.init(key, gain)
+        keys = jax.random.split(key, len(theta["b"]))
+        b = {k: 0.3 + 0.3 * jax.random.normal(q, u.shape) for q, (k, u) in zip(keys, theta["b"].items(), strict=True)}
+        return theta | {"b": b}
+
+    return Problem(Total(net, cost or SquaredError()), theta, net.rest)
+
+
+def layered(activation: Activation = hard_sigmoid, **kwargs: Any) -> Problem:
+    return hopfield(Hopfield.layered(INPUTS, 6, 4, OUTPUTS, activation=activation), **kwargs)
+
+
+def skip(activation: Activation = hard_sigmoid) -> Problem:
+    sizes = {"input": INPUTS, "a": 6, "b": 4, "output": OUTPUTS}
+    pairs = [("input", "a"), ("a", "b"), ("b", "output"), ("input", "output"), ("a", "output")]
+    return hopfield(Hopfield(sizes, pairs, activation=activation))
+
+
+def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
+    return hopfield(Hopfield.fully_connected(INPUTS, 7, OUTPUTS, activation=activation), gain=0.4)
+
+
+def spring_theta(key: jax.Array) -> Any:
+    a, b = jax.random.split(key)
+    return {
+        "A": jax.random.normal(a, (OUTPUTS, INPUTS)),
+        "k": jax.random.uniform(b, (OUTPUTS,), minval=0.5, maxval=2.0),
+    }
+
+
+def spring_energy(theta: Any, x: Any, s: Any) -> Any:
+    """Springs of stiffness k and a quartic stop hold s near A x; nothing Hopfield about it."""
+    stretch = s - theta["A"] @ x
+    return jnp.sum(theta["k"] * stretch**2) / 2 + jnp.sum(s**4) / 4 + jnp.sum(jnp.cos(s[1:] * s[:-1])) / 5
+
+
+def spring_cost(theta: Any, y: Any, s: Any) -> Any:
+    return jnp.sum((s - y) ** 2) / 2
+
+
+def tilted(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """An F that is not E + βC: β also bends the energy, and drives s through a sine (section 3.4)."""
+    x, y = v
+    drive = theta["A"] @ x + jnp.sin(beta) * y
+    return (
+        jnp.sum(theta["k"] * jnp.exp(beta / 3) * (s - drive) ** 2) / 2
+        + jnp.sum(s**4) / 4
+        + beta**2 * jnp.sum(s * theta["k"])
+        + beta * jnp.sum((s - y) ** 2)
+    )
+
+
+def springs_at_rest(batch: int) -> Any:
+    return jnp.zeros((batch, OUTPUTS))
+
+
+def quadratic_theta(key: jax.Array) -> Any:
+    a, b = jax.random.split(key)
+    half = jax.random.normal(a, (OUTPUTS, OUTPUTS)) / 3
+    return {"K": half @ half.T + jnp.eye(OUTPUTS), "B": jax.random.normal(b, (OUTPUTS, INPUTS))}
+
+
+def quadratic(theta: Any, x: Any, s: Any) -> Any:
+    """½ sᵀ K s − sᵀ B x, whose minimum is K⁻¹ B x; only the symmetric part of K is felt."""
+    return s @ theta["K"] @ s / 2 - s @ theta["B"] @ x
+
+
+def double_well_theta(key: jax.Array) -> Any:
+    return {"a": jnp.array(1.0), "b": 0.1 + 0.1 * jax.random.uniform(key, (INPUTS,))}
+
+
+def double_well(theta: Any, x: Any, s: Any) -> Any:
+    """a (s² − 1)² − (b·x) s: two minima, near −1 and 1."""
+    return jnp.sum(theta["a"] * (s**2 - 1) ** 2 - theta["b"] @ x * s)
+
+
+def double_well_cost(theta: Any, y: Any, s: Any) -> Any:
+    return jnp.sum((s - y[0]) ** 2) / 2
+
+
+def left_well(batch: int) -> Any:
+    return jnp.full((batch, 1), -0.8)
+
+
+# Gains are such that there is one minimum: with several, two relaxations may rightly end in two of them.
+ZOO = {
+    "layered": layered(),
+    "layered, sigmoid": layered(sigmoid, gain=3.0),
+    "layered, tanh": layered(tanh),
+    "fully connected": fully_connected(),
+    "fully connected, tanh": fully_connected(tanh),
+    "skip": skip(),
+    "skip, sigmoid": skip(sigmoid),
+    "L2 penalty": layered(cost=SquaredError(l2=0.1)),
+    "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1)),
+    "cross-entropy": layered(cost=CrossEntropy(scale=2.0)),
+    "cross-entropy, tanh, L2": layered(tanh, cost=CrossEntropy(l2=0.05)),
+    "quadratic": Problem(Total(quadratic, spring_cost), quadratic_theta, springs_at_rest),
+    "double well": Problem(Total(double_well, double_well_cost), double_well_theta, left_well),
+    "user energy": Problem(Total(spring_energy, spring_cost), spring_theta, springs_at_rest),
+    "user F": Problem(tilted, spring_theta, springs_at_rest),
+}
+HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
