@@ -21,12 +21,13 @@ from eqprop.energy import (
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
-from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
+from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "STDP",
     "Activation",
     "Block",
     "Cost",
