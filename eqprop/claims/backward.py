@@ -1,6 +1,6 @@
 """In the second phase, errors travel backwards (section 2.3)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import factorial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,11 +14,14 @@ from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, cosine, 
 from eqprop.compile import compiled
 from eqprop.energy import Hopfield, cost_of
 from eqprop.energy.total import UNBOUNDED
-from eqprop.relax import Gradient, Relaxation
+from eqprop.relax import Gradient
 from eqprop.train.naming import named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+DOTTED = (0, (2, 2))
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,14 @@ class ErrorsTravelBackwards(Claim):
     by −ρ'(s_{k+1}) W ρ'(s_k), ż_{k+1} = ρ'(s_{k+1}) ⊙ W (ρ'(s_k) ⊙ z_k) + … carries on what z_k began. (Bengio &
     Fischer 2015; here z is differentiated through the steps of the nudged phase.)
 
-    path: the steps of the nudged phase, once as long as `epsilon`, once `early` times shorter.
+    path: the steps of the nudged phase, taken once as they are and once shortened to the share `early`.
     """
 
     name: ClassVar[str] = "errors travel backwards"
     section: ClassVar[str] = "2.3"
 
-    path: Relaxation = Gradient(steps=500, epsilon=0.02)
-    early: float = 0.01
+    path: Gradient = field(default=Gradient(steps=2000, epsilon=0.005))
+    early: float = 0.05
 
     def applies(self, subject: Subject) -> bool:
         """To layered networks with a hidden layer, and neither skip nor lateral synapses."""
@@ -53,7 +56,7 @@ class ErrorsTravelBackwards(Claim):
         errors = _backpropagated(subject, s)
         first = replace(self.path, epsilon=self.early * self.path.epsilon)
         times, moves = self._moves(subject, s, first)
-        at = np.geomspace(len(times) // 5, len(times) - 1, 9).astype(int)  # of so many steps that ε hardly counts
+        at = np.geomspace(len(times) // 25, len(times) // 5, 9).astype(int)  # of so many steps that ε hardly counts
         checks: list[Check] = []
         advice = "see that all synapses are symmetric, and that the free phase has settled"
         for k, (layer, error) in enumerate(errors.items()):
@@ -65,15 +68,21 @@ class ErrorsTravelBackwards(Claim):
                 at_most(f"1 − cosine of {layer} with −δ_{k}", 1 - cosine(z[:, at[0]], -error), 1e-3, advice),
                 near(f"{layer} relative to t^{k + 1}/{k + 1}! δ_{k}", sizes[at[0]] / law, 1, 0.1, advice),
             ]
-        whole, ways = self._moves(subject, s, self.path)
-        shares = {layer: _sizes(ways[layer]) / _sizes(ways[layer])[-1] for layer in errors}
-        laws = {
-            layer: np.linalg.norm(error) / factorial(k + 1) / _sizes(ways[layer])[-1]
-            for k, (layer, error) in enumerate(errors.items())
-        }
-        return self.found(subject, checks, times=whole, shares=shares, laws=laws)
+        return self.found(subject, checks, **self._course(subject, s, errors, times, moves))
 
-    def _moves(self, subject: Subject, s: Any, path: Any) -> tuple[np.ndarray, Any]:
+    def _course(self, subject: Subject, s: Any, errors: Any, early: np.ndarray, moves: Any) -> dict[str, Any]:
+        """Over the whole nudged phase, how far each layer has come and what the law says, as shares of its way."""
+        times, ways = self._moves(subject, s, self.path)
+        later = times > early[-1]
+        times = np.concatenate([early[1:], times[later]])
+        shares, laws = {}, {}
+        for k, (layer, error) in enumerate(errors.items()):
+            sizes, whole = _sizes(moves[layer]), _sizes(ways[layer])
+            shares[layer] = np.concatenate([sizes[1:], whole[later]]) / whole[-1]
+            laws[layer] = times ** (k + 1) / factorial(k + 1) * np.linalg.norm(error) / whole[-1]
+        return {"times": times, "shares": shares, "laws": laws}
+
+    def _moves(self, subject: Subject, s: Any, path: Gradient) -> tuple[np.ndarray, Any]:
         """Times, and z = ∂s/∂β at β = 0 at each of them: examples, times and units are its axes."""
 
         def states(beta: Any) -> Any:
@@ -89,17 +98,16 @@ class ErrorsTravelBackwards(Claim):
         times = finding.curves["times"]
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.subplots()
+        shown = times >= 0.02  # of so many steps that ε hardly counts
         for k, (layer, share) in enumerate(finding.curves["shares"].items()):
-            style = STYLES[k % len(STYLES)]
-            power = "t" if k == 0 else f"t^{k + 1}/{factorial(k + 1)}"
-            axes.plot(times[1:], share[1:], label=layer, linewidth=2, **style)
-            law = finding.curves["laws"][layer] * times ** (k + 1)
-            early = (times > 0) & (law < 1)
-            axes.plot(times[early], law[early], color=style["color"], linewidth=1, linestyle=(0, (2, 2)))
-            axes.annotate(f"${power}$", (times[early][-1], 1), (0, 3), textcoords="offset points", ha="center")
-        axes.set(xscale="log", yscale="log", ylim=(1e-6, 2), title=f"errors travel backwards: {finding.subject}")
+            style, law = STYLES[k % len(STYLES)], finding.curves["laws"][layer]
+            axes.plot(times[shown], share[shown], label=layer, linewidth=2, **style)
+            axes.plot(times[shown & (law < 1)], law[shown & (law < 1)], color="black", linewidth=1, linestyle=DOTTED)
+            power = "t" if k == 0 else f"t^{k + 1}"
+            axes.annotate(f"${power}$", (0.05, np.interp(0.05, times, law)), (-8, 6), textcoords="offset points")
+        axes.plot([], [], color="black", linewidth=1, linestyle=DOTTED, label=r"$t^{k+1}/(k+1)!\;\|\delta_k\|$")
+        axes.set(xscale="log", yscale="log", ylim=(None, 2), title=f"errors travel backwards: {finding.subject}")
         axes.set(xlabel="time since the nudge (time constants of a unit)", ylabel="distance moved / where it ends")
-        axes.plot([], [], color="grey", linewidth=1, linestyle=(0, (2, 2)), label=r"$t^{k+1}/(k+1)!\;\|\delta_k\|$")
         axes.grid(alpha=0.3)
         axes.legend(loc="lower right")
         return figure
@@ -144,13 +152,13 @@ class BackpropagationThroughTime(Claim):
     name: ClassVar[str] = "the second phase is backpropagation through time"
     section: ClassVar[str] = "2.3"
 
-    path: Gradient = Gradient(steps=40, epsilon=0.2)
-    beta: float = 1e-4
+    path: Gradient = field(default=Gradient(steps=40, epsilon=0.2))
+    betas: tuple[float, float] = (1e-4, -1e-4)  # two, for their mean has the limit up to O(β²)
 
     def check(self, subject: Subject) -> Finding:
         s, _ = subject.free()
         given = (subject.F, subject.theta, subject.v, s)
-        found = _steps(self.path, self.beta, *given)
+        found = jax.tree.map(lambda up, down: (up + down) / 2, *(_steps(self.path, b, *given) for b in self.betas))
         expected = _through_time(self.path, *given)
         checks, curves = [], {}
         advice = "see that the free phase has settled, and that all synapses are symmetric"
@@ -174,17 +182,17 @@ class BackpropagationThroughTime(Claim):
         kinds = {"s": "states", "theta/W": "weights"} if any("theta/W" in name for name in curves) else {"": "parts"}
         figure = Figure(figsize=(5 * len(kinds), 3.8), layout="constrained")
         for axes, (kind, title) in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds.items(), strict=True):
-            parts = {name: values for name, values in curves.items() if name.startswith(kind)}
-            for k, (name, (ep, bptt)) in enumerate(parts.items()):
+            parts = [(name, *values) for name, values in curves.items() if name.startswith(kind)]
+            parts.sort(key=lambda part: np.abs(part[2]).argmax())  # as the error reaches them
+            for k, (name, ep, bptt) in enumerate(parts):
                 style = STYLES[k % len(STYLES)]
                 axes.plot(bptt / np.abs(bptt).max(), label=name.removeprefix(f"{kind}/"), **style)
                 axes.plot(ep / np.abs(bptt).max(), "o", color=style["color"], markersize=3.5)
-            axes.plot([], [], "o", color="grey", label="steps of the second phase")
-            axes.plot([], [], color="grey", label="backpropagation through time")
             axes.axhline(0, color="grey", linewidth=0.8)
             axes.set(xlabel=f"step t (of ε = {finding.curves['epsilon']:g} time constants)", title=title)
             axes.set(ylabel="update, relative to its largest")
-            axes.legend()
+            axes.legend(loc="upper right")
+        figure.suptitle("dots: steps of the second phase;  lines: backpropagation through time")
         return figure
 
 

@@ -1,6 +1,6 @@
 """Learning by spike-timing dependent plasticity is Equilibrium Propagation (section 2.4)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -11,7 +11,7 @@ from jax import Array
 from eqprop.claims.base import Claim, Finding, Subject, at_most, near, order, relative
 from eqprop.compile import compiled
 from eqprop.cost import SquaredError
-from eqprop.energy import Hopfield, Total, TotalEnergy
+from eqprop.energy import Hopfield, Total
 from eqprop.nudge import OneSided
 from eqprop.relax import Gradient
 from eqprop.rule import STDP, EquilibriumPropagation
@@ -45,9 +45,9 @@ class PathIntegral(Claim):
     name: ClassVar[str] = "the STDP rule integrates to the contrastive update"
     section: ClassVar[str] = "2.4"
 
-    rule: STDP = STDP(**PATH)
-    chain: STDP = ChainRule(**PATH)
-    plain: STDP = STDP(**PATH, of="u")
+    rule: STDP = field(default=STDP(**PATH))
+    chain: STDP = field(default=ChainRule(**PATH))
+    plain: STDP = field(default=STDP(**PATH, of="u"))
     epsilons: tuple[float, ...] = (0.2, 0.1, 0.05, 0.025)
 
     def applies(self, subject: Subject) -> bool:
@@ -61,7 +61,7 @@ class PathIntegral(Claim):
 
         def errors(rule: STDP) -> list[float]:
             paths = [replace(rule, nudged=replace(rule.nudged, epsilon=e)) for e in self.epsilons]
-            given = (subject.F, subject.theta, subject.v, s, jax.random.key(0))
+            given: Any = (subject.F, subject.theta, subject.v, s, jax.random.key(0))
             return [relative(path(*given)[0], contrast) for path in paths]
 
         found = {"ρ dρ": errors(self.rule), "ρ ρ' du": errors(self.chain), "ρ du": errors(self.plain)}
@@ -134,7 +134,7 @@ class TimingCurve(Claim):
     name: ClassVar[str] = "the rule gives the STDP curve"
     section: ClassVar[str] = "2.4"
 
-    path: Gradient = Gradient(epsilon=5e-4)
+    path: Gradient = field(default=Gradient(epsilon=5e-4))
     reach: float = 4.0  # the longest delay
     delays: int = 33
 
@@ -181,10 +181,10 @@ class TimingCurve(Claim):
 
 @compiled
 def _pulsed(
-    path: Gradient, plasticity: Any, F: TotalEnergy, theta: Any, onsets: Any, width: Any, times: Any
+    path: Gradient, plasticity: Any, F: Any, theta: Any, onsets: Any, width: Any, times: Any
 ) -> tuple[Array, Array]:
     """u(t) of the two units and the change of their synapse until t, for pulses at each row of `onsets`."""
-    (layer,) = F.rest(1)  # pyright: ignore[reportAttributeAccessIssue]  (Hopfield's)
+    (layer,) = F.energy.free
 
     def one(onset: Array) -> tuple[Array, Array]:
         def step(carry: tuple[Any, Array], t: Array) -> tuple[Any, tuple[Array, Array]]:
