@@ -26,8 +26,7 @@ from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "STDP",
+__all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Activation",
     "Block",
     "Cost",
@@ -47,6 +46,7 @@ __all__ = [
     "RandomSign",
     "Relaxation",
     "Run",
+    "STDP",
     "SquaredError",
     "Symmetric",
     "Total",
