@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import factorial
+from math import comb, factorial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -61,7 +61,8 @@ class ErrorsTravelBackwards(Claim):
         advice = "see that all synapses are symmetric, and that the free phase has settled"
         for k, (layer, error) in enumerate(errors.items()):
             z = np.asarray(moves[layer])
-            law = times[at[0]] ** (k + 1) / factorial(k + 1) * np.linalg.norm(error)
+            # For steps of size ε, t^{k+1}/(k+1)! is that much after n of them.
+            law = comb(int(at[0]), k + 1) * first.epsilon ** (k + 1) * np.linalg.norm(error)
             sizes = _sizes(z)
             checks += [
                 near(f"{layer} moves as a power of t", order(times[at], sizes[at]), k + 1, 0.15, advice),
