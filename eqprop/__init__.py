@@ -21,12 +21,12 @@ from eqprop.energy import (
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Flow, Gradient, Info, Relaxation, Trace
-from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
+from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Activation",
     "Block",
     "Cost",
@@ -47,6 +47,7 @@ __all__ = [
     "RandomSign",
     "Relaxation",
     "Run",
+    "STDP",
     "SquaredError",
     "Symmetric",
     "Total",

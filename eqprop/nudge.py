@@ -29,7 +29,7 @@ class Nudge(eqx.Module):
         if not 0 < abs(self.beta) < float("inf"):
             raise InputError(f"beta={self.beta!r}: a nudge needs a finite β other than 0 (try 0.5)")
 
-    def check(self, F: TotalEnergy) -> None:  # noqa: B027  (most nudges suit every F)
+    def check(self, F: TotalEnergy) -> None:
         """Refuse an F that the nudge cannot be used with."""
 
     @abc.abstractmethod

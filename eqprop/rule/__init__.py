@@ -2,5 +2,6 @@
 
 from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
 from eqprop.rule.implicit import ImplicitGradient
+from eqprop.rule.stdp import STDP
 
-__all__ = ["EquilibriumPropagation", "ImplicitGradient", "Phases"]
+__all__ = ["STDP", "EquilibriumPropagation", "ImplicitGradient", "Phases"]

@@ -1,0 +1,118 @@
+"""Learning in the second phase only (section 2.4): the claims hold, notice what would break them, and it trains."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from jax import Array
+
+import eqprop as ep
+from eqprop.claims.base import Finding, Subject, relative
+from eqprop.claims.stdp import PATH, PathIntegral, TimingCurve, pair
+from eqprop.energy.synapse import name
+from zoo import ZOO, fully_connected
+
+EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)
+
+
+def subject() -> Subject:
+    """A network with two hidden layers, and ρ' < 1."""
+    problem = ZOO["layered, tanh"]
+    theta, v, s = problem.draw(seed=3)
+    return Subject("", problem.F, theta, v, s, ep.EquilibriumPropagation(ep.Symmetric(1e-3), EXACT, EXACT))
+
+
+def failed(finding: Finding) -> list[str]:
+    return [check.what for check in finding.checks if not check.passed]
+
+
+class OneDirection(ep.STDP):
+    """ρ(u_i) dρ(u_j)/dt only, from the layer below to the one above."""
+
+    def plasticity(self, net: ep.Hopfield, theta: Any, rho: Any, change: Any) -> Array:
+        one_way = [(name(syn), syn, {syn.pre: rho[syn.pre], syn.post: change[syn.post]}) for syn in net.synapses]
+        gained = [syn.phi(theta["W"][key], mixed) for key, syn, mixed in one_way]
+        return jnp.stack(gained + [jnp.dot(b, change[layer]) for layer, b in theta["b"].items()]).sum()
+
+
+class Unscaled(ep.OneSided):
+    """Without 1/β."""
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        beta, w = super().__call__(key)
+        return beta, w * self.beta
+
+
+class SymmetricCurve(TimingCurve):
+    """ρ(u_i) ρ(u_j): as Hebb has it, whatever comes first."""
+
+    def plasticity(self, rho: Array, change: Array) -> Array:
+        return rho[0] * rho[1] * self.path.epsilon
+
+
+def test_the_integral_is_the_contrastive_update(x64: None) -> None:
+    claim = PathIntegral()
+    finding = claim.check(subject())
+    assert finding.passed, finding.checks
+    assert claim.picture(finding).axes
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [PathIntegral().plain, OneDirection(**PATH), replace(PathIntegral().rule, nudge=Unscaled(0.1))],
+    ids=["no factor ρ'", "one direction", "no 1/β"],
+)
+def test_faults_are_noticed(fault: ep.STDP, x64: None) -> None:
+    found = failed(PathIntegral(rule=fault).check(subject()))
+    assert found == ["order in ε of the error of ∫ ρ dρ", "relative error of ∫ ρ dρ at ε = 0.025"]
+
+
+def test_the_rule_has_the_curve_of_spike_timing_dependent_plasticity(x64: None) -> None:
+    claim = TimingCurve()
+    assert claim.applies(pair())
+    finding = claim.check(pair())
+    assert finding.passed, finding.checks
+    assert claim.picture(finding).axes
+    assert "delays with the wrong sign" in failed(SymmetricCurve().check(pair()))
+
+
+@pytest.mark.parametrize("nudge", [ep.RandomSign(-0.2), ep.Symmetric(0.2)], ids=["random sign", "symmetric"])
+def test_every_nudge_will_do_and_penalties_count(nudge: ep.Nudge, x64: None) -> None:
+    """In a network with lateral synapses, and examples of unequal weight."""
+    theta, v, s = (problem := fully_connected(ep.tanh)).draw(seed=1)
+    F = ep.Total(problem.F.energy, ep.SquaredError(l2=0.1))
+    weight = jnp.array([1.0, 0.0, 3.0])
+    settle = ep.Gradient(steps=500, epsilon=0.1)
+    found, *_ = ep.STDP(nudge, settle, ep.Gradient(steps=2000, epsilon=0.02))(F, theta, v, s, jax.random.key(2), weight)
+    expected, *_ = ep.EquilibriumPropagation(nudge, settle, settle)(F, theta, v, s, jax.random.key(2), weight)
+    assert relative(found, expected) <= 1e-3
+
+
+def test_digits_are_learned_as_well_as_by_equilibrium_propagation() -> None:
+    digits = ep.data.load("digits")
+    net = ep.Hopfield.layered(64, 32, 10)
+    F = ep.Total(net, ep.SquaredError())
+    free, nudge, optimizer = ep.Gradient(steps=20), ep.OneSided(0.5), optax.adam(0.01)
+    errors = []
+    for rule in (
+        ep.STDP(nudge, free, ep.Gradient(steps=10, epsilon=0.2)),
+        ep.EquilibriumPropagation(nudge, free, ep.Gradient(steps=10, epsilon=0.2)),
+    ):
+        trainer = ep.Trainer(F, rule, optimizer, 50, metrics={"error": F.cost.misclassified})
+        state = trainer.init(net.init(jax.random.key(0)), len(digits.train), jax.random.key(1))
+        state, _ = ep.fit(trainer, state, digits.train.v, epochs=5)
+        errors.append(trainer.measure(state.theta, digits.test.v)["error"])
+    assert max(errors) < 0.1
+    assert errors[0] == pytest.approx(errors[1], abs=0.01)
+
+
+def test_it_says_what_it_is_not_for() -> None:
+    with pytest.raises(ep.InputError, match="take EquilibriumPropagation"):
+        ep.STDP().check(ZOO["user energy"].F)
+    with pytest.raises(ep.InputError, match="path of small steps"):
+        ep.STDP(nudged=ep.Gradient(tol=1e-3))
+    with pytest.raises(ep.InputError, match="choose 'rho'"):
+        ep.STDP(of="v")  # pyright: ignore[reportArgumentType]
