@@ -6,6 +6,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 """
 
 from eqprop import data
+from eqprop.claims import verify
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.energy import (
     Activation,
@@ -63,4 +64,5 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "hard_sigmoid",
     "sigmoid",
     "tanh",
+    "verify",
 ]

@@ -5,13 +5,13 @@ from typing import Any
 import jax
 import pytest
 from jax import Array
+from zoo import ZOO, Problem, hopfield
 
 import eqprop as ep
 from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.claims.base import Finding, Subject
 from eqprop.energy.total import slope
 from eqprop.relax.box import project, residual
-from zoo import ZOO, Problem, hopfield
 
 pytestmark = pytest.mark.usefixtures("x64")
 

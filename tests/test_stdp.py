@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import optax
 import pytest
 from jax import Array
+from zoo import ZOO, fully_connected
 
 import eqprop as ep
 from eqprop.claims.base import Finding, Subject, relative
 from eqprop.claims.stdp import PATH, PathIntegral, TimingCurve, pair
 from eqprop.energy.synapse import name
-from zoo import ZOO, fully_connected
 
 EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)
 

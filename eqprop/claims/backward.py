@@ -150,7 +150,7 @@ class BackpropagationThroughTime(Claim):
     ∂C_T/∂θ_{T−t−1} = −ε ∂²F/∂θ∂s ∂C_T/∂s_{T−t}. Units at an end of the box stay there.
     """
 
-    name: ClassVar[str] = "the second phase is backpropagation through time"
+    name: ClassVar[str] = "backpropagation through time"
     section: ClassVar[str] = "2.3"
 
     path: Gradient = field(default=Gradient(steps=40, epsilon=0.2))

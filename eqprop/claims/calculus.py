@@ -28,7 +28,7 @@ def step_size(subject: Subject) -> float:
 def differences(subject: Subject, f: Callable[[Any], Any], x: Any, directions: Any) -> Any:
     """The derivative of f at x along each of the `directions` (first axis), from values of f only.
 
-        (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴)
+    (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴)
     """
     delta = step_size(subject)
     far = delta * jnp.array([-2.0, -1.0, 1.0, 2.0])

@@ -39,7 +39,9 @@ class Dynamics(Claim):
         trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, subject.s, jnp.asarray(close))
         falling = (trace.energy[:, 3::3] - trace.energy[:, 1::3]) / 2e-3
         middle = jax.tree.map(lambda u: u[:, 2::3], trace.state)
-        speed = jax.jit(jax.vmap(lambda v, path: jax.vmap(lambda s: self.speed(subject, v, s))(path)))(subject.v, middle)
+        speed = jax.jit(jax.vmap(lambda v, path: jax.vmap(lambda s: self.speed(subject, v, s))(path)))(
+            subject.v, middle
+        )
         gap = falling + speed
         gap = jnp.abs(gap) if is_smooth(subject) else gap
         advice = "the flow does not follow −∂F/∂s: does F, at fixed β, depend on anything but s?"

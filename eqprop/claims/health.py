@@ -162,6 +162,8 @@ def _minimum(subject: Subject, s: Any) -> Check:
         return jnp.min(jnp.linalg.eigvalsh(H))
 
     least = float(jnp.min(jax.jit(jax.vmap(one))(subject.v, s)))
-    advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a proper minimum."
+    advice = (
+        f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a proper minimum."
+    )
     passed = least > 1e-6
     return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)

@@ -10,11 +10,10 @@ from jax import Array
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, near, order, relative
 from eqprop.compile import compiled
-from eqprop.cost import SquaredError
-from eqprop.energy import Hopfield, Total
+from eqprop.energy import Hopfield
 from eqprop.nudge import OneSided
 from eqprop.relax import Gradient
-from eqprop.rule import STDP, EquilibriumPropagation
+from eqprop.rule import STDP
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +41,7 @@ class PathIntegral(Claim):
     that its limit is another unless ρ' = 1: it is shown and not checked.
     """
 
-    name: ClassVar[str] = "the STDP rule integrates to the contrastive update"
+    name: ClassVar[str] = "STDP path integral"
     section: ClassVar[str] = "2.4"
 
     rule: STDP = field(default=STDP(**PATH))
@@ -111,14 +110,6 @@ def _contrast(subject: Subject, s: Any, beta: float) -> Any:
     return jax.grad(contrast)(subject.theta)
 
 
-def pair(width: float = 0.05) -> Subject:
-    """Two leaky units without a synapse between them, u̇ = W x(t) − u, whose inputs are W = 1/`width` strong."""
-    net = Hopfield({"current": 2, "units": 2}, [("current", "units")], clamped="current")
-    theta = {"W": {"current-units": jnp.eye(2) / width}, "b": {"units": jnp.zeros(2)}}
-    F = Total(net, SquaredError(layer="units"))
-    return Subject("pair", F, theta, (jnp.zeros((1, 2)), jnp.ones((1, 2))), net.rest(1), EquilibriumPropagation())
-
-
 @dataclass(frozen=True)
 class TimingCurve(Claim):
     """∫ ρ(u_i) du_j/dt dt = ½ sign(Δ) e^{−|Δ|} after one pulse to either unit, the second to u_j a time Δ later.
@@ -131,7 +122,7 @@ class TimingCurve(Claim):
     Pulses here last 1/W, for an input of 1 through a weight W, and are integrated by the small steps `path`.
     """
 
-    name: ClassVar[str] = "the rule gives the STDP curve"
+    name: ClassVar[str] = "STDP curve"
     section: ClassVar[str] = "2.4"
 
     path: Gradient = field(default=Gradient(epsilon=5e-4))
@@ -139,7 +130,7 @@ class TimingCurve(Claim):
     delays: int = 33
 
     def applies(self, subject: Subject) -> bool:
-        """To `pair`: two units of one layer, and no synapse between them."""
+        """To the zoo's `pair`: two units of one layer, and no synapse between them."""
         net = getattr(subject.F, "energy", None)
         return isinstance(net, Hopfield) and [*net.free.values()] == [2] and len(net.synapses) == 1
 

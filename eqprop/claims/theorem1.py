@@ -86,11 +86,14 @@ def backpropagated(subject: Subject) -> Any:
 
 def hint(found: Any, exact: Any) -> str:
     """What the way in which two gradients differ suggests."""
-    angle, ratio = cosine(found, exact), relative(found, jax.tree.map(jnp.zeros_like, exact)) / relative(
-        exact, jax.tree.map(jnp.zeros_like, exact)
+    angle, ratio = (
+        cosine(found, exact),
+        relative(found, jax.tree.map(jnp.zeros_like, exact)) / relative(exact, jax.tree.map(jnp.zeros_like, exact)),
     )
     if angle < -0.99:
         return "the gradient has the wrong sign: is Σ w_k β_k = 1?"
     if angle > 0.999:
-        return f"the gradient points the right way but is {ratio:.3g} times as long: is Σ w_k β_k = 1, and is it a mean?"
+        return (
+            f"the gradient points the right way but is {ratio:.3g} times as long: is Σ w_k β_k = 1, and is it a mean?"
+        )
     return "the fixed points are right and their contrast is not: is it ∂F/∂θ, all of it, at each β_k?"

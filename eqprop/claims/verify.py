@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.claims.another_view import AnotherView
+from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.claims.base import Claim, Finding, Subject
 from eqprop.claims.dynamics import Dynamics
 from eqprop.claims.health import words
@@ -17,8 +18,9 @@ from eqprop.claims.multiplier import Multiplier
 from eqprop.claims.order import Order
 from eqprop.claims.proposition1 import Proposition1
 from eqprop.claims.report import Report
+from eqprop.claims.stdp import PathIntegral, TimingCurve
 from eqprop.claims.theorem1 import Theorem1
-from eqprop.claims.zoo import precise
+from eqprop.claims.zoo import SUBJECTS, precise
 from eqprop.energy.total import TotalEnergy
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
@@ -32,6 +34,10 @@ CLAIMS: tuple[Claim, ...] = (
     AnotherView(),
     Proposition1(),
     Multiplier(),
+    PathIntegral(),
+    TimingCurve(),
+    ErrorsTravelBackwards(),
+    BackpropagationThroughTime(),
 )
 
 
@@ -71,7 +77,9 @@ def verify(
     return Report(tuple(examine(Subject(name, F, theta, v, s, rule), claims)))
 
 
-def examine(subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim], None] = lambda _: None) -> list[Finding]:
+def examine(
+    subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim], None] = lambda _: None
+) -> list[Finding]:
     """All claims that apply to a subject. If it is not what the theory asks for, no more than what shows that."""
     found = []
     with jax.enable_x64(True):
@@ -84,7 +92,9 @@ def examine(subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim]
 
 
 def verify_zoo(
-    subjects: dict[str, Any], claims: Sequence[Claim] = CLAIMS, observe: Callable[[int, int], None] = lambda *_: None
+    subjects: dict[str, Callable[[], Subject]] = SUBJECTS,
+    claims: Sequence[Claim] = CLAIMS,
+    observe: Callable[[int, int], None] = lambda *_: None,
 ) -> Report:
     """Every claim on every subject that it applies to; several subjects at a time, as most of the work is compiling."""
     done, of = 0, len(subjects) * len(claims)
@@ -94,11 +104,10 @@ def verify_zoo(
         done += 1
         observe(done, of)
 
-    def one(item: tuple[str, Any]) -> list[Finding]:
-        name, problem = item
+    def one(make: Callable[[], Subject]) -> list[Finding]:
         with jax.enable_x64(True):
-            subject = problem.subject(name)
+            subject = make()
         return examine(subject, claims, count)
 
     with ThreadPoolExecutor(cpu_count()) as pool:
-        return Report(tuple(finding for found in pool.map(one, subjects.items()) for finding in found))
+        return Report(tuple(finding for found in pool.map(one, subjects.values()) for finding in found))

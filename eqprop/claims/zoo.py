@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -156,3 +157,16 @@ ZOO = {
     "user F": Problem(tilted, spring_theta, springs_at_rest),
 }
 HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
+
+
+def pair(width: float = 0.05) -> Subject:
+    """Two leaky units without a synapse between them, u̇ = W x(t) − u, whose inputs are W = 1/`width` strong."""
+    net = Hopfield({"current": 2, "units": 2}, [("current", "units")], clamped="current")
+    theta = {"W": {"current-units": jnp.eye(2) / width}, "b": {"units": jnp.zeros(2)}}
+    v = jnp.array([[0.02, 0.01]]), jnp.ones((1, 2))
+    rule = EquilibriumPropagation(Symmetric(), precise(True), precise(True))
+    return Subject("pair of units", Total(net, SquaredError(layer="units")), theta, v, net.rest(1), rule)
+
+
+SUBJECTS: dict[str, Callable[[], Subject]] = {name: partial(ZOO[name].subject, name) for name in ZOO}
+SUBJECTS["pair of units"] = pair

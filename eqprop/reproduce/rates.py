@@ -22,9 +22,9 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, start
 from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_atomic, write_json
+from eqprop.machine import footer
 from eqprop.reproduce.diagnosis import measure
 from eqprop.reproduce.paper import TABLE_1
-from eqprop.machine import footer
 from eqprop.train import fit
 
 NUDGES: dict[str, dict[str, Any]] = {

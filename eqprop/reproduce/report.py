@@ -1,7 +1,6 @@
 """What came of a campaign, beside the paper: a table, the curves of Figure 3, and why."""
 
 import io
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev

@@ -1,0 +1,66 @@
+"""`eqprop verify`: the paper's theorems and propositions, checked on networks of every kind."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from eqprop.cli.console import out, print_json, screen
+from eqprop.cli.progress import CountBar
+from eqprop.errors import InputError
+
+SHORT = ("layered", "layered, tanh", "double well", "pair")
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check the paper's claims (sections 2 to 3, Appendices A to C) on networks of every kind.
+
+    On an energy of your own: `eqprop.verify(F, theta, v, s)` in Python.
+    """
+
+    claims: tuple[str, ...] = ()
+    """which claims, by the beginnings of their names; none: all"""
+    subjects: tuple[str, ...] = ()
+    """which networks, by the beginnings of their names; none: all"""
+    short: bool = False
+    """a minute: a few networks only, unless named"""
+    list: bool = False
+    """say which claims and networks there are, and check nothing"""
+    report: Path | None = None
+    """folder for a page with every number and the figures"""
+    json: bool = False
+    """print the results as one JSON object, the last line of stdout"""
+
+    def run(self) -> None:
+        from eqprop.claims import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
+
+        claims = {claim.name: claim for claim in CLAIMS}
+        if self.list:
+            out.print("claims:", *(f"  {name} (section {claims[name].section})" for name in claims), sep="\n")
+            out.print("networks:", *(f"  {name}" for name in SUBJECTS), sep="\n")
+            return
+        chosen = _named("claims", self.claims, claims)
+        subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
+        with CountBar("checked") as bar:
+            report = verify_zoo(subjects, tuple(chosen.values()), bar.update)
+        if self.report is not None:
+            report.save(self.report, [shlex.join(["eqprop", *sys.argv[1:]])])
+        if self.json:
+            print_json(report.to_dict())
+        else:
+            out.print(str(report), markup=False, highlight=False, soft_wrap=True)
+            if self.report is not None:
+                out.print(f"report in {self.report / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+        if not report.passed:
+            failed = ", ".join(f"{claim} on {subject}" for claim, subject in report.failures)
+            screen.print(f"{len(report.failures)} of {len(report.findings)} do not hold: {failed}", highlight=False)
+            raise SystemExit(1)
+
+
+def _named(what: str, beginnings: tuple[str, ...], there: dict) -> dict:
+    """What there is whose name begins like one of those given; all, if none are given."""
+    for beginning in beginnings:
+        if not any(name.startswith(beginning) for name in there):
+            raise InputError(f"--{what} {beginning!r}: there is none that begins so; see `eqprop verify --list`")
+    return {name: one for name, one in there.items() if not beginnings or name.startswith(beginnings)}
