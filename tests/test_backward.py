@@ -5,11 +5,11 @@ from typing import Any
 import jax
 import pytest
 from jax import Array
-from zoo import ZOO, Problem, hopfield
 
 import eqprop as ep
 from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.claims.base import Finding, Subject
+from eqprop.claims.zoo import ZOO, Problem, hopfield
 from eqprop.energy.total import slope
 from eqprop.relax.box import project, residual
 

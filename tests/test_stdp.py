@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import optax
 import pytest
 from jax import Array
-from zoo import ZOO, fully_connected
 
 import eqprop as ep
 from eqprop.claims.base import Finding, Subject, relative
-from eqprop.claims.stdp import PATH, PathIntegral, TimingCurve, pair
+from eqprop.claims.stdp import PATH, PathIntegral, TimingCurve
+from eqprop.claims.zoo import ZOO, fully_connected, pair
 from eqprop.energy.synapse import name
 
 EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)

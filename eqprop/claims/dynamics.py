@@ -1,6 +1,6 @@
 """The dynamics: downhill, to a minimum, and inside the box."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -27,8 +27,8 @@ class Dynamics(Claim):
 
     name = "dynamics"
     section = "2.2"
-    flow: Flow = Flow(tol=1e-11)
-    steps: Gradient = Gradient(steps=300)
+    flow: Flow = field(default=Flow(tol=1e-11))
+    steps: Gradient = field(default=Gradient(steps=300))
 
     def check(self, subject: Subject) -> Finding:
         checks = checkup(subject)
@@ -39,9 +39,8 @@ class Dynamics(Claim):
         trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, subject.s, jnp.asarray(close))
         falling = (trace.energy[:, 3::3] - trace.energy[:, 1::3]) / 2e-3
         middle = jax.tree.map(lambda u: u[:, 2::3], trace.state)
-        speed = jax.jit(jax.vmap(lambda v, path: jax.vmap(lambda s: self.speed(subject, v, s))(path)))(
-            subject.v, middle
-        )
+        speeds = jax.vmap(jax.vmap(lambda v, s: self.speed(subject, v, s), (None, 0)))
+        speed = jax.jit(speeds)(subject.v, middle)
         gap = falling + speed
         gap = jnp.abs(gap) if is_smooth(subject) else gap
         advice = "the flow does not follow −∂F/∂s: does F, at fixed β, depend on anything but s?"

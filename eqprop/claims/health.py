@@ -121,8 +121,8 @@ def _symmetry(subject: Subject, s: Any) -> Check:
 
     keys = jax.random.split(jax.random.key(1), len(jax.tree.leaves(s)[0]))
     advice = (
-        "The force is not that of an energy: ∂²F/∂s² is not symmetric. Are the weights symmetric, W_ij = W_ji, and does "
-        "each unit feel every unit that feels it?"
+        "The force is not that of an energy: ∂²F/∂s² is not symmetric. Are the weights symmetric, W_ij = W_ji, and "
+        "does each unit feel every unit that feels it?"
     )
     return at_most("asymmetry of ∂²F/∂s²", jnp.max(jax.jit(jax.vmap(one))(subject.v, s, keys)), 1e-8, advice)
 
@@ -162,8 +162,6 @@ def _minimum(subject: Subject, s: Any) -> Check:
         return jnp.min(jnp.linalg.eigvalsh(H))
 
     least = float(jnp.min(jax.jit(jax.vmap(one))(subject.v, s)))
-    advice = (
-        f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a proper minimum."
-    )
+    advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a minimum."
     passed = least > 1e-6
     return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)

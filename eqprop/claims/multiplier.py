@@ -1,6 +1,6 @@
 """Constrained optimisation: the Lagrange multiplier is what the nudge measures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ class Multiplier(Claim):
 
     name = "constrained optimisation"
     section = "Appendix B"
-    solve: Any = staticmethod(multiplier)
+    solve: Any = field(default=multiplier)
 
     def check(self, subject: Subject) -> Finding:
         free, _ = subject.free()

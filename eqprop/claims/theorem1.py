@@ -93,7 +93,5 @@ def hint(found: Any, exact: Any) -> str:
     if angle < -0.99:
         return "the gradient has the wrong sign: is Σ w_k β_k = 1?"
     if angle > 0.999:
-        return (
-            f"the gradient points the right way but is {ratio:.3g} times as long: is Σ w_k β_k = 1, and is it a mean?"
-        )
+        return f"the gradient points the right way but is {ratio:.3g} times as long: is Σ w_k β_k = 1? Is it a mean?"
     return "the fixed points are right and their contrast is not: is it ∂F/∂θ, all of it, at each β_k?"
