@@ -20,8 +20,8 @@ from eqprop.energy import (
 )
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
-from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
+from eqprop.relax import Block, Gradient, Info, Langevin, Relaxation, Trace
+from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases, StochasticEquilibriumPropagation
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
@@ -39,6 +39,7 @@ __all__ = [
     "ImplicitGradient",
     "Info",
     "InputError",
+    "Langevin",
     "Nudge",
     "OneSided",
     "Phases",
@@ -47,6 +48,7 @@ __all__ = [
     "Relaxation",
     "Run",
     "SquaredError",
+    "StochasticEquilibriumPropagation",
     "Symmetric",
     "Total",
     "TotalEnergy",

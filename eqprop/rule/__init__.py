@@ -2,5 +2,6 @@
 
 from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
 from eqprop.rule.implicit import ImplicitGradient
+from eqprop.rule.stochastic import StochasticEquilibriumPropagation
 
-__all__ = ["EquilibriumPropagation", "ImplicitGradient", "Phases"]
+__all__ = ["EquilibriumPropagation", "ImplicitGradient", "Phases", "StochasticEquilibriumPropagation"]
