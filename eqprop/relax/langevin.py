@@ -1,11 +1,13 @@
 """Settling with noise: s does not come to rest, it samples the Boltzmann distribution of F."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from eqprop.compile import compiled
 from eqprop.energy.total import TotalEnergy, slope
@@ -48,19 +50,26 @@ class Langevin(eqx.Module):
         import diffrax  # takes its time to load, and few need it
 
         require_floats(s)
-        terms, solver = self._terms(F, theta, v, beta, s, key), diffrax.ShARK()
-        time = jnp.result_type(*jax.tree.leaves(s))
+        _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
+        x = jax.vmap(lambda s: ravel_pytree(s)[0])(s)  # one draw of noise serves all layers
 
-        def advance(step: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            s, kept = carry
-            t = step.astype(time)
-            s = solver.step(terms, t, t + 1, s, args=None, solver_state=None, made_jump=False)[0]
+        def force(v: Any, beta: Any, x: Array) -> Array:
+            return -ravel_pytree(slope(F, theta, v, beta, restore(x)))[0]
+
+        forces = jax.vmap(force, in_axes=(0, 0 if jnp.ndim(beta) else None, 0))
+        terms, solver = self._terms(lambda x: forces(v, beta, x), x, key), diffrax.ShARK()
+
+        def advance(step: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, kept = carry
+            t = step.astype(x.dtype)
+            x = solver.step(terms, t, t + 1, x, args=None, solver_state=None, made_jump=False)[0]
             # A place is written over until its turn is over, so that one loop serves burn-in and samples.
             place = jnp.maximum(step - self.burn_in, 0) // self.thin
-            return s, jax.tree.map(lambda k, u: k.at[:, place].set(u), kept, s)
+            return x, kept.at[:, place].set(x)
 
-        kept = jax.tree.map(lambda u: jnp.zeros((len(u), self.samples, *u.shape[1:]), u.dtype), s)
-        return jax.lax.fori_loop(0, self.burn_in + self.samples * self.thin, advance, (s, kept))[1]
+        kept = jnp.zeros((len(x), self.samples, x.shape[1]), x.dtype)
+        _, kept = jax.lax.fori_loop(0, self.burn_in + self.samples * self.thin, advance, (x, kept))
+        return jax.vmap(jax.vmap(restore))(kept)
 
     def __call__(
         self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array | None = None
@@ -69,7 +78,7 @@ class Langevin(eqx.Module):
         states = self.sample(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
         return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), None
 
-    def _terms(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array) -> Any:
+    def _terms(self, force: Callable[[Array], Array], x: Array, key: Array) -> Any:
         """The equation of the whole batch, in which time counts steps: whole numbers do not round.
 
         That matters, for Diffrax draws the noise of a step from the bits of its two times.
@@ -77,13 +86,11 @@ class Langevin(eqx.Module):
         import diffrax
         import lineax as lx
 
-        slopes = jax.vmap(lambda v, beta, s: slope(F, theta, v, beta, s), in_axes=(0, 0 if jnp.ndim(beta) else None, 0))
-
-        def force(t: Any, s: Any, args: Any) -> Any:
-            return jax.tree.map(lambda g, u: (-self.dt * g).astype(u.dtype), slopes(v, beta, s), s)
-
-        scale = jax.tree.map(lambda u: jnp.full_like(u, jnp.sqrt(2 * self.temperature * self.dt)), s)
-        shape = jax.tree.map(lambda u: jax.ShapeDtypeStruct(u.shape, u.dtype), s)
-        path = diffrax.UnsafeBrownianPath(shape, key, levy_area=diffrax.SpaceTimeLevyArea)
-        noise = diffrax.ControlTerm(lambda t, s, args: lx.DiagonalLinearOperator(scale), path)
-        return diffrax.MultiTerm(diffrax.ODETerm(force), noise)
+        scale = lx.DiagonalLinearOperator(jnp.full_like(x, jnp.sqrt(2 * self.temperature * self.dt)))
+        path = diffrax.UnsafeBrownianPath(
+            jax.ShapeDtypeStruct(x.shape, x.dtype), key, levy_area=diffrax.SpaceTimeLevyArea
+        )
+        return diffrax.MultiTerm(
+            diffrax.ODETerm(lambda t, x, args: (self.dt * force(x)).astype(x.dtype)),
+            diffrax.ControlTerm(lambda t, x, args: scale, path),
+        )
