@@ -196,7 +196,7 @@ def _within(what: str, values: np.ndarray, exact: Any, numbers: int) -> Check:
 
 
 @compiled
-def _costs(exact: Boltzmann, theta: Any, x: Array) -> Array:
+def _costs(exact: Boltzmann, theta: Any, x: Any) -> Array:
     """C of every sample; axes (chains, samples)."""
     return jax.vmap(jax.vmap(lambda x: exact.cost(theta, x)))(x)
 

@@ -23,7 +23,8 @@ class Langevin(eqx.Module):
     forget the start, every `thin`-th state is kept until there are `samples` of them. With T = 0 it is the noiseless
     ds = −∂F/∂s dt.
 
-    The box of F is not used: noise would leave it at every step, and F is defined outside of it.
+    The box of F is not used: noise would leave it at every step, and F is defined outside of it. There the hard sigmoid
+    is flat, and a unit feels nothing of the others until it is back: to learn with noise, take tanh or the sigmoid.
     """
 
     temperature: float = 1.0
