@@ -21,8 +21,8 @@ from eqprop.energy import (
 )
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Flow, Gradient, Info, Relaxation, Trace
-from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases
+from eqprop.relax import Block, Flow, Gradient, Info, Langevin, Relaxation, Trace
+from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases, StochasticEquilibriumPropagation
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
@@ -41,6 +41,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "ImplicitGradient",
     "Info",
     "InputError",
+    "Langevin",
     "Nudge",
     "OneSided",
     "Phases",
@@ -50,6 +51,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Run",
     "STDP",
     "SquaredError",
+    "StochasticEquilibriumPropagation",
     "Symmetric",
     "Total",
     "TotalEnergy",

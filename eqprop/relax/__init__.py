@@ -4,5 +4,6 @@ from eqprop.relax.base import Info, Relaxation, Trace
 from eqprop.relax.block import Block
 from eqprop.relax.flow import Flow
 from eqprop.relax.gradient import Gradient
+from eqprop.relax.langevin import Langevin
 
-__all__ = ["Block", "Flow", "Gradient", "Info", "Relaxation", "Trace"]
+__all__ = ["Block", "Flow", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]

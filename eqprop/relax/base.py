@@ -70,11 +70,16 @@ class Relaxation(eqx.Module):
         return _over_examples(_trace, self, F, theta, v, beta, s)
 
 
-@compiled
-def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+def require_floats(s: Any) -> None:
+    """Refuse a state that cannot move by little."""
     leaves = jax.tree.leaves(s)
     if not leaves or not all(jnp.issubdtype(jnp.result_type(u), jnp.inexact) for u in leaves):
         raise InputError(f"a state of {[str(jnp.result_type(u)) for u in leaves]} cannot settle: give floating numbers")
+
+
+@compiled
+def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    require_floats(s)
     # The loop is written for one example: vmap makes it one loop over the batch in which those that are done
     # keep their state.
     beta_axis = 0 if jnp.ndim(beta) else None

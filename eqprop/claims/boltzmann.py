@@ -1,0 +1,154 @@
+"""Boltzmann distributions that are known exactly: what samples must agree with."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from eqprop.claims.base import Subject
+from eqprop.compile import compiled
+from eqprop.energy.total import TotalEnergy
+
+LARGEST = 16  # units: all their covariances are found from thousands of samples
+
+
+class Energy(eqx.Module):
+    """F(θ, β, x) of one example v, whose state is the vector x instead of a tree like s."""
+
+    F: TotalEnergy
+    v: Any
+    s: Any
+
+    def __call__(self, theta: Any, beta: Any, x: Array) -> Array:
+        return self.F(theta, self.v, beta, ravel_pytree(self.s)[1](x))
+
+
+class Boltzmann(eqx.Module):
+    """p(x) ∝ e^{−F(θ, β, x)/T}; all that it computes, JAX can differentiate in θ and β."""
+
+    F: Energy
+    T: float
+
+    @abc.abstractmethod
+    def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        """E[q(x)], of any shape that q has."""
+
+    @abc.abstractmethod
+    def variance(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        """Var[q(x)], number by number."""
+
+    @abc.abstractmethod
+    def quantiles(self, p: Array, theta: Any, beta: Any) -> Array:
+        """Where each unit lies below with probability p; axes (p, units)."""
+
+    def cost(self, theta: Any, x: Array) -> Array:
+        """C := ∂F/∂β at β = 0 (section 3.4)."""
+        return jax.grad(self.F, argnums=1)(theta, 0.0, x)
+
+    @compiled
+    def expected_cost(self, theta: Any, beta: Any) -> Array:
+        """E^β[C], which at β = 0 is J̃."""
+        return self.expect(lambda x: self.cost(theta, x), theta, beta)
+
+    @compiled
+    def cost_variance(self, theta: Any, beta: Any) -> Array:
+        """Var^β[C]."""
+        return self.variance(lambda x: self.cost(theta, x), theta, beta)
+
+    @compiled
+    def by_theta(self, theta: Any, beta: Any) -> Any:
+        """E^β[∂F/∂θ], shaped like θ."""
+        return jax.grad(lambda other: self.expect(lambda x: self.F(other, beta, x), theta, beta))(theta)
+
+
+class OnGrid(Boltzmann):
+    """A state of one number: sums over a fine grid, whose ends are so high in F that what lies beyond is nothing."""
+
+    grid: Array
+
+    def weights(self, theta: Any, beta: Any) -> Array:
+        return jax.nn.softmax(-jax.vmap(lambda x: self.F(theta, beta, x))(self.grid) / self.T)
+
+    def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        return jnp.tensordot(self.weights(theta, beta), jax.vmap(q)(self.grid), 1)
+
+    def variance(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        mean = self.expect(q, theta, beta)
+        return self.expect(lambda x: (q(x) - mean) ** 2, theta, beta)
+
+    def quantiles(self, p: Array, theta: Any, beta: Any) -> Array:
+        weights = self.weights(theta, beta)
+        below = jnp.cumsum(weights) - weights / 2  # half of a point's weight lies on either side of it
+        return jnp.interp(p, below, self.grid[:, 0])[:, None]
+
+
+class Gaussian(Boltzmann):
+    """F quadratic in x: N(m, T H⁻¹) with H = ∂²F/∂x². Expectations are of q that are quadratic, as ∂F/∂θ and C are."""
+
+    start: Array
+
+    def moments(self, theta: Any, beta: Any) -> tuple[Array, Array]:
+        """m, at which ∂F/∂x = 0, and the covariance T H⁻¹."""
+        g, H = (d(self.F, argnums=2)(theta, beta, self.start) for d in (jax.grad, jax.hessian))
+        return self.start - jnp.linalg.solve(H, g), self.T * jnp.linalg.inv(H)
+
+    def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        """q(m) + ½ tr(q'' Σ)."""
+        m, cov = self.moments(theta, beta)
+        return q(m) + jnp.einsum("...ij,ij->...", jax.hessian(q)(m), cov) / 2
+
+    def variance(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
+        """q'ᵀ Σ q' + ½ tr(q'' Σ q'' Σ)."""
+        m, cov = self.moments(theta, beta)
+        g, H = jax.jacfwd(q)(m), jax.hessian(q)(m) @ cov
+        return jnp.einsum("...i,ij,...j->...", g, cov, g) + jnp.einsum("...ij,...ji->...", H, H) / 2
+
+    def quantiles(self, p: Array, theta: Any, beta: Any) -> Array:
+        m, cov = self.moments(theta, beta)
+        return m + jax.scipy.stats.norm.ppf(p)[:, None] * jnp.sqrt(jnp.diag(cov))
+
+
+def boltzmann(subject: Subject, T: float, betas: Sequence[float]) -> Boltzmann | None:
+    """The distribution of the subject's first example, if it is known exactly and exists at every β."""
+    v, s = subject.one()
+    start, F = ravel_pytree(s)[0], Energy(subject.F, v, s)
+    if len(start) == 1:
+        grid = _grid(F, subject.theta, start, T, betas)
+        return None if grid is None else OnGrid(F, T, grid)
+    if len(start) <= LARGEST and all(_bowl(F, subject.theta, start, beta) for beta in betas):
+        return Gaussian(F, T, start)
+    return None
+
+
+def _grid(F: Energy, theta: Any, start: Array, T: float, betas: Sequence[float]) -> Array | None:
+    """Points around the start, out to where e^{−F/T} is below 1e-17 of its largest; None if F does not rise so far."""
+    for reach in 2.0 ** np.arange(1, 10):
+        grid = start + reach * jnp.linspace(-1, 1, 4001)[:, None]
+        heights = [_values(F, theta, beta, grid) for beta in betas]
+        if all(min(f[0], f[-1]) - f.min() > 40 * T for f in heights):
+            return grid
+    return None
+
+
+def _bowl(F: Energy, theta: Any, start: Array, beta: float) -> bool:
+    """Whether F has the same positive Hessian wherever one looks, near and far."""
+    points = start + np.random.default_rng(0).normal(size=(8, len(start))) * np.repeat([0.1, 10.0], 4)[:, None]
+    H = np.asarray(_hessians(F, theta, beta, points))
+    size = np.abs(H[0]).max()
+    return bool(np.abs(H - H[0]).max() <= 1e-4 * size and np.linalg.eigvalsh(H[0])[0] > 1e-6 * size)
+
+
+@compiled
+def _values(F: Energy, theta: Any, beta: Any, x: Array) -> Array:
+    return jax.vmap(F, in_axes=(None, None, 0))(theta, beta, x)
+
+
+@compiled
+def _hessians(F: Energy, theta: Any, beta: Any, x: Array) -> Array:
+    return jax.vmap(jax.hessian(F, argnums=2), in_axes=(None, None, 0))(theta, beta, x)

@@ -1,0 +1,97 @@
+"""Settling with noise: s does not come to rest, it samples the Boltzmann distribution of F."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from eqprop.compile import compiled
+from eqprop.energy.total import TotalEnergy, slope
+from eqprop.errors import InputError
+from eqprop.relax.base import require_floats
+
+
+class Langevin(eqx.Module):
+    """ds = −∂F/∂s dt + √(2T) dB, whose stationary distribution is p(s) ∝ e^{−F/T} (Appendix C, with σ = √(2T)).
+
+    Solved by Diffrax's ShARK, for additive noise: two evaluations of ∂F/∂s a step, and a stationary distribution that
+    is off by O(dt²). dt must be well below 2/c where c is the largest curvature of F. After `burn_in` steps that
+    forget the start, every `thin`-th state is kept until there are `samples` of them. With T = 0 it is the noiseless
+    ds = −∂F/∂s dt.
+
+    The box of F is not used: noise would leave it at every step, and F is defined outside of it. There the hard sigmoid
+    is flat, and a unit feels nothing of the others until it is back: to learn with noise, take tanh or the sigmoid.
+    """
+
+    temperature: float = 1.0
+    dt: float = 0.1
+    burn_in: int = eqx.field(default=100, static=True)
+    samples: int = eqx.field(default=20, static=True)
+    thin: int = eqx.field(default=10, static=True)
+
+    def __check_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise InputError(f"temperature={self.temperature!r}: give a finite T of 0 or more (the paper's is 1)")
+        if not 0 < self.dt < float("inf"):
+            raise InputError(f"dt={self.dt!r}: give a positive step of time (try 0.1)")
+        for name, least in (("burn_in", 0), ("samples", 1), ("thin", 1)):
+            if not isinstance(value := getattr(self, name), int) or value < least:
+                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+
+    @compiled
+    def sample(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array) -> Any:
+        """States that follow p, with axes (examples, samples, …); each example has noise of its own.
+
+        In v and s the first axis counts examples; β is one number, or one per example.
+        """
+        import diffrax  # takes its time to load, and few need it
+
+        require_floats(s)
+        _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
+        x = jax.vmap(lambda s: ravel_pytree(s)[0])(s)  # one draw of noise serves all layers
+
+        def force(v: Any, beta: Any, x: Array) -> Array:
+            return -ravel_pytree(slope(F, theta, v, beta, restore(x)))[0]
+
+        forces = jax.vmap(force, in_axes=(0, 0 if jnp.ndim(beta) else None, 0))
+        terms, solver = self._terms(lambda x: forces(v, beta, x), x, key), diffrax.ShARK()
+
+        def advance(step: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, kept = carry
+            t = step.astype(x.dtype)
+            x = solver.step(terms, t, t + 1, x, args=None, solver_state=None, made_jump=False)[0]
+            # A place is written over until its turn is over, so that one loop serves burn-in and samples.
+            place = jnp.maximum(step - self.burn_in, 0) // self.thin
+            return x, kept.at[:, place].set(x)
+
+        kept = jnp.zeros((len(x), self.samples, x.shape[1]), x.dtype)
+        _, kept = jax.lax.fori_loop(0, self.burn_in + self.samples * self.thin, advance, (x, kept))
+        return jax.vmap(jax.vmap(restore))(kept)
+
+    def __call__(
+        self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array | None = None
+    ) -> tuple[Any, None]:
+        """E[s], over the samples: what the noisy network predicts. Without a key, the noise is the same each time."""
+        states = self.sample(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
+        return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), None
+
+    def _terms(self, force: Callable[[Array], Array], x: Array, key: Array) -> Any:
+        """The equation of the whole batch, in which time counts steps: whole numbers do not round.
+
+        That matters, for Diffrax draws the noise of a step from the bits of its two times.
+        """
+        import diffrax
+        import lineax as lx
+
+        scale = lx.DiagonalLinearOperator(jnp.full_like(x, jnp.sqrt(2 * self.temperature * self.dt)))
+        path = diffrax.UnsafeBrownianPath(
+            jax.ShapeDtypeStruct(x.shape, x.dtype), key, levy_area=diffrax.SpaceTimeLevyArea
+        )
+        return diffrax.MultiTerm(
+            diffrax.ODETerm(lambda t, x, args: (self.dt * force(x)).astype(x.dtype)),
+            diffrax.ControlTerm(lambda t, x, args: scale, path),
+        )
