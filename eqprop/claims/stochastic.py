@@ -64,7 +64,7 @@ class _Sampled(Claim):
 class Stationary(_Sampled):
     """ds = −∂F/∂s dt + √(2T) dB converges to the Boltzmann distribution p^β(s) = e^{−F(θ, v, β, s)/T}/Z."""
 
-    name: ClassVar[str] = "Noisy settling samples the Boltzmann distribution"
+    name: ClassVar[str] = "stationary distribution"
     betas: ClassVar[tuple[float, ...]] = (0.0, 1.0)
 
     def check(self, subject: Subject) -> Finding:
@@ -123,7 +123,7 @@ class ExpectedGradient(_Sampled):
 
     chains: int = 500
     nudge: Nudge = SYMMETRIC
-    name: ClassVar[str] = "Theorem 2: noisy phases give the gradient of the expected cost"
+    name: ClassVar[str] = "theorem 2"
 
     def check(self, subject: Subject) -> Finding:
         exact, theta = self.exact(subject), subject.theta
@@ -151,7 +151,7 @@ class ExpectedGradient(_Sampled):
 class NudgedCost(_Sampled):
     """Proposition 2: β ↦ E^β[C] has the slope −Var⁰[C]/T ≤ 0 at β = 0, so that a small nudge lowers the cost."""
 
-    name: ClassVar[str] = "Proposition 2: a nudge lowers the expected cost, by its variance"
+    name: ClassVar[str] = "proposition 2"
 
     def check(self, subject: Subject) -> Finding:
         exact, theta = self.exact(subject), subject.theta

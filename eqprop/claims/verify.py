@@ -19,6 +19,7 @@ from eqprop.claims.order import Order
 from eqprop.claims.proposition1 import Proposition1
 from eqprop.claims.report import Report
 from eqprop.claims.stdp import PathIntegral, TimingCurve
+from eqprop.claims.stochastic import ExpectedGradient, NudgedCost, Stationary
 from eqprop.claims.theorem1 import Theorem1
 from eqprop.claims.zoo import SUBJECTS, precise
 from eqprop.energy.total import TotalEnergy
@@ -38,6 +39,9 @@ CLAIMS: tuple[Claim, ...] = (
     TimingCurve(),
     ErrorsTravelBackwards(),
     BackpropagationThroughTime(),
+    Stationary(),
+    ExpectedGradient(),
+    NudgedCost(),
 )
 
 

@@ -1,0 +1,275 @@
+"""`eqprop.verify`: the claims hold on what is right, and say in words what is wrong with what is not."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from rich.console import Console
+
+import eqprop as ep
+from command import run
+from eqprop.claims import CLAIMS, SUBJECTS, Claim, Subject, verify_zoo
+from eqprop.claims.base import at_most
+from eqprop.claims.dynamics import Dynamics
+from eqprop.claims.health import words
+from eqprop.claims.lemma import Lemma
+from eqprop.claims.multiplier import Multiplier
+from eqprop.claims.order import Order
+from eqprop.claims.proposition1 import Proposition1
+from eqprop.claims.theorem1 import Theorem1
+from eqprop.rule.implicit import multiplier
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def test_the_claims_hold_where_they_should() -> None:
+    report = verify_zoo({name: SUBJECTS[name] for name in ("layered, tanh", "user F")})
+    assert report.passed, str(report)
+    assert {finding.claim for finding in report.findings} >= {"theorem 1", "lemma", "another view", "dynamics"}
+
+
+class Flipped(ep.EquilibriumPropagation):
+    """−∂J/∂θ."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        gradient, *rest = super().__call__(*args, **kwargs)
+        return jax.tree.map(jnp.negative, gradient), *rest
+
+
+class Summed(ep.EquilibriumPropagation):
+    """A sum over the examples, not their mean."""
+
+    def __call__(self, F: Any, theta: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        gradient, *rest = super().__call__(F, theta, v, *args, **kwargs)
+        return jax.tree.map(lambda g: len(jax.tree.leaves(v)[0]) * g, gradient), *rest
+
+
+class OfTheEnergyAlone(ep.EquilibriumPropagation):
+    """∂E/∂θ in place of ∂F/∂θ: what C has of θ is lost."""
+
+    def __call__(self, F: Any, theta: Any, v: Any, s: Any, key: Any, weight: Any = None) -> Any:
+        free, phases = self.free(F, theta, v, 0.0, s)
+        beta, w = self.nudge(key)
+        states = [self.nudged(F, theta, v, b, free)[0] for b in beta]
+
+        def contrast(theta: Any) -> Any:
+            energy = jax.vmap(F, in_axes=(None, 0, None, 0))
+            return sum(w_k * jnp.mean(energy(theta, v, 0.0, s_k)) for w_k, s_k in zip(w, states, strict=True))
+
+        return jax.grad(contrast)(theta), free, phases
+
+
+class Undivided(ep.Symmetric):
+    """Without 1/β."""
+
+    def __call__(self, key: Any) -> Any:
+        beta, w = super().__call__(key)
+        return beta, self.beta * w
+
+
+class HalfPulled(ep.Symmetric):
+    """Called symmetric, but 0 and β."""
+
+    def __call__(self, key: Any) -> Any:
+        return jnp.array([0.0, self.beta]), jnp.array([-1.0, 1.0]) / self.beta
+
+
+class Clockwise(ep.Holomorphic):
+    """w_k that turn the wrong way."""
+
+    def __call__(self, key: Any) -> Any:
+        beta, w = super().__call__(key)
+        return beta, w.conj()
+
+
+class PushedAway(ep.Gradient):
+    """−β in place of β."""
+
+    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().step(F, theta, v, -beta, s, t)
+
+
+class WithoutSlope(ep.Gradient):
+    """ρ' left out of the force on Hopfield units."""
+
+    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        rates = F.energy.rates(v[0], s)
+        field = jax.grad(F.energy.phi, argnums=1)(theta, rates)
+        pull = jax.grad(F.cost, argnums=2)(theta, v[1], s)
+        force = {layer: field[layer] - u - beta * pull[layer] for layer, u in s.items()}
+        moved = {layer: u + self.epsilon * force[layer] for layer, u in s.items()}
+        return moved, jnp.max(jnp.stack([jnp.max(jnp.abs(f)) for f in force.values()]))
+
+
+class Unclipped(ep.Gradient):
+    """Steps that ignore the box."""
+
+    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().step(lambda *args: F(*args), theta, v, beta, s, t)
+
+
+def untied(theta: Any, x: Any, s: Any) -> Any:
+    """The first unit feels the second, and not the other way round."""
+    hidden, output = s[:2], s[2:]
+    heard = jax.lax.stop_gradient(hidden) @ theta["K"][:2, 2:]
+    return s @ s / 2 - jnp.sum(jnp.tanh(output) * heard) - hidden @ theta["B"][:2] @ x
+
+
+def untransposed(F: Any, theta: Any, v: Any, s: Any, tol: float) -> Any:
+    """−λ*."""
+    found, solved = multiplier(F, theta, v, s, tol)
+    return jax.tree.map(jnp.negative, found), solved
+
+
+class WithoutTheHessian(Lemma):
+    """∂²F/∂s∂β where (∂²F/∂s²)⁻¹ ∂²F/∂s∂β belongs."""
+
+    def respond(self, curvature: Any, pull: Any) -> Any:
+        return pull
+
+
+GRADIENT = ep.Gradient(20_000, 1e-13, epsilon=0.1)
+
+
+def with_rule(subject: str, **changes: Any) -> Subject:
+    whole = SUBJECTS[subject]()
+    return replace(whole, rule=replace(whole.rule, **changes))
+
+
+def with_class(subject: str, kind: type[ep.EquilibriumPropagation]) -> Subject:
+    whole = SUBJECTS[subject]()
+    rule = whole.rule
+    return replace(whole, rule=kind(ep.Symmetric(), rule.free, rule.nudged))
+
+
+def with_energy(subject: str, energy: Any) -> Subject:
+    whole = SUBJECTS[subject]()
+    return replace(whole, F=ep.Total(energy, whole.F.cost))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# A fault, what it is planted in, the claim that must notice, and a claim that has no reason to.
+FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
+    "flipped sign": (lambda: with_class("quadratic", Flipped), Theorem1(), Dynamics()),
+    "sum for mean": (lambda: with_class("quadratic", Summed), Theorem1(), Multiplier()),
+    "missing 1/β": (lambda: with_rule("quadratic", nudge=Undivided()), Theorem1(), Proposition1()),
+    "penalty left out of ∂F/∂θ": (lambda: with_class("L2 penalty", OfTheEnergyAlone), Theorem1(), None),
+    "holomorphic weights turned round": (lambda: with_rule("quadratic", nudge=Clockwise()), Theorem1(), Lemma()),
+    "one-sided, called symmetric": (SUBJECTS["quadratic"], Order({"fault": (HalfPulled(), 2)}), None),
+    "weights of 4 points turned round": (SUBJECTS["quadratic"], Order({"fault": (Clockwise(points=4), 4)}), None),
+    "ρ' dropped": (
+        lambda: with_rule("layered, tanh", free=WithoutSlope(20_000, 1e-13, epsilon=0.1)),
+        Dynamics(),
+        None,
+    ),
+    "untied weights": (lambda: with_energy("quadratic", untied), Dynamics(), None),
+    "free phase cut short": (lambda: with_rule("quadratic", free=ep.Gradient(5, epsilon=0.1)), Dynamics(), None),
+    "nudged phase cut short": (lambda: with_rule("quadratic", nudged=ep.Gradient(2, epsilon=0.1)), Dynamics(), None),
+    "steps without the clip": (SUBJECTS["layered"], Dynamics(steps=Unclipped(300)), None),
+    "nudge away from the target": (
+        lambda: with_rule("quadratic", nudged=PushedAway(20_000, 1e-13, epsilon=0.1)),
+        Proposition1(),
+        None,
+    ),
+    "λ* with the wrong sign": (SUBJECTS["quadratic"], Multiplier(untransposed), Multiplier()),
+    "inverse Hessian left out": (SUBJECTS["quadratic"], WithoutTheHessian(), Lemma()),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught_by_the_claim_that_should(fault: str) -> None:
+    make, caught_by, unmoved = FAULTS[fault]
+    subject = make()
+    assert not caught_by.check(subject).passed
+    if unmoved is not None:
+        assert unmoved.check(subject).passed
+
+
+X = jnp.linspace(0.1, 1.0, 6).reshape(3, 2)
+Y = jnp.ones((3, 2))
+MATRIX = {"A": jnp.array([[0.5, 0.2], [-0.4, 0.3]])}
+
+
+def squared(theta: Any, y: Any, s: Any) -> Any:
+    return jnp.sum((s - y) ** 2) / 2
+
+
+def asymmetric(theta: Any, x: Any, s: Any) -> Any:
+    """A network of one's own in which s₀ hears s₁ by another weight than s₁ hears s₀."""
+    still = jax.lax.stop_gradient(s)
+    return s @ s / 2 - s @ x - 0.5 * s[0] * still[1] + 0.3 * s[1] * still[0] - jnp.sum(theta["A"] @ x * s)
+
+
+def bottomless(theta: Any, x: Any, s: Any) -> Any:
+    return -s @ s / 2 + s @ theta["A"] @ x
+
+
+def too_steep(theta: Any, x: Any, s: Any) -> Any:
+    return 30 * jnp.sum((s - theta["A"] @ x) ** 2) + jnp.sum(jnp.cos(3 * s))
+
+
+def kinked(theta: Any, x: Any, s: Any) -> Any:
+    return jnp.sum(jnp.abs(s - theta["A"] @ x)) + s @ s / 200
+
+
+BUGS = {
+    "asymmetric weights": (asymmetric, ["not symmetric", "W_ij = W_ji"]),
+    "no minimum": (bottomless, ["runs away to infinity", "box"]),
+    "steps too long": (too_steep, ["not converged", "smaller steps"]),
+    "kink": (kinked, ["jumps by", "Smooth it"]),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_in_ones_own_energy_is_told_in_words(bug: str) -> None:
+    energy, said = BUGS[bug]
+    report = ep.verify(ep.Total(energy, squared), MATRIX, (X, Y), jnp.zeros((3, 2)))
+    assert not report.passed
+    for words_ in said:
+        assert words_ in str(report)
+
+
+def test_a_phase_cut_short_is_told_with_its_residual_and_the_way_out() -> None:
+    told = words(with_rule("quadratic", free=ep.Gradient(5, epsilon=0.1)))
+    assert "residual" in told
+    assert "raise `steps` (now 5)" in told
+
+
+def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(tmp_path: Path) -> None:
+    def springs(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        x, y = v
+        return jnp.sum((s - theta["A"] @ x) ** 2) / 2 + jnp.sum(s**4) / 4 + beta * squared(theta, y, s)
+
+    report = ep.verify(springs, MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Theorem1(), Order(), Proposition1()])
+    assert report.passed, str(report)
+    assert str(report).count("pass  ") == 3
+    assert set(report.plot()) == {"order in β", "proposition 1"}
+    report.save(tmp_path, ["eqprop verify"])
+    page = (tmp_path / "README.md").read_text()
+    assert "checks hold" in page
+    assert (tmp_path / "order_in_β.png").stat().st_size > 10_000
+    assert json.loads(json.dumps(report.to_dict()))["passed"]
+
+
+def test_what_cannot_be_verified_is_refused() -> None:
+    with pytest.raises(ep.InputError, match="cannot be called"):
+        ep.verify(3, {}, (X, Y))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ep.InputError, match="what state to start from"):
+        ep.verify(lambda *_: 0.0, {}, (X, Y))
+    with pytest.raises(ep.InputError, match="same examples"):
+        ep.verify(lambda *_: 0.0, {}, (X, Y[:2]))
+
+
+def test_a_value_that_is_no_number_fails() -> None:
+    assert not at_most("", float("nan"), 1.0).passed
+
+
+def test_every_claim_has_a_name_a_section_and_a_formula() -> None:
+    assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
+    for claim in CLAIMS:
+        assert claim.section
+        assert "=" in (claim.__doc__ or "")
