@@ -19,7 +19,7 @@ from eqprop.energy import (
     tanh,
 )
 from eqprop.errors import DivergedError, InputError
-from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
+from eqprop.nudge import Asymmetric, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Info, Relaxation, Trace
 from eqprop.rule import EquilibriumPropagation, ImplicitGradient, Phases
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "Asymmetric",
     "Block",
     "Cost",
     "CrossEntropy",
