@@ -20,7 +20,7 @@ from eqprop.energy import (
     tanh,
 )
 from eqprop.errors import DivergedError, InputError
-from eqprop.nudge import Holomorphic, Nudge, OneSided, RandomSign, Symmetric
+from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Flow, Gradient, Info, Langevin, Relaxation, Trace
 from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases, StochasticEquilibriumPropagation
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
@@ -29,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Activation",
+    "Asymmetric",
     "Block",
     "Cost",
     "CrossEntropy",

@@ -68,6 +68,27 @@ class Symmetric(Nudge):
         return jnp.array([self.beta, -self.beta]), jnp.array([0.5 / self.beta, -0.5 / self.beta])
 
 
+class Asymmetric(Nudge):
+    """β = (β, −β'), w = (1, −1)/(β + β'): a strong pull beside a weak push; error O(β − β').
+
+    An output of the hard sigmoid that its input holds below −β at 0, or above 1 + β at 1, does not feel the nudge and
+    so does not learn: for the last of the training examples the pull must be strong. The push must not be, for the
+    squared cost leaves no minimum beyond β' = 1. Both phases set out from the same state, so what an unfinished free
+    phase leaves to be done cancels, which it does not in a one-sided nudge.
+    """
+
+    push: float = 0.5
+    uses_free: ClassVar[bool] = False
+
+    def __check_init__(self) -> None:
+        if not 0 < self.push < float("inf") or not self.beta > 0:
+            raise InputError(f"beta={self.beta!r}, push={self.push!r}: give two positive numbers (try 2 and 0.5)")
+
+    def __call__(self, key: Array) -> tuple[Array, Array]:
+        apart = self.beta + self.push
+        return jnp.array([self.beta, -self.push]), jnp.array([1 / apart, -1 / apart])
+
+
 class Holomorphic(Nudge):
     """β_k = |β| e^{2πik/N}, w_k = e^{−2πik/N}/(N|β|): N points on a circle in the complex plane; error O(β^N).
 

@@ -55,6 +55,23 @@ def test_the_weights_of_a_nudge_sum_to_zero_and_pick_the_derivative(
     assert kind.uses_free == (betas[0] == 0).item()
 
 
+@given(beta=st.floats(1e-3, 10), push=st.floats(1e-3, 10))
+def test_so_do_those_of_an_asymmetric_one(beta: float, push: float) -> None:
+    betas, weights = ep.Asymmetric(beta, push)(jax.random.key(0))
+    assert jnp.sum(weights) == pytest.approx(0, abs=1e-6 / (beta + push))
+    assert jnp.sum(weights * betas) == pytest.approx(1, rel=1e-5)
+
+
+def test_an_asymmetric_nudge_reaches_an_output_that_a_weak_one_does_not() -> None:
+    """An output held at 0 by a bias of −1.5, whose target is 1, learns just from a pull of more than 1.5."""
+    net = ep.Hopfield.layered(1, 1)
+    theta = {"W": {"input-output": jnp.zeros((1, 1))}, "b": {"output": jnp.array([-1.5])}}
+    v, F = (jnp.zeros((1, 1)), jnp.ones((1, 1))), ep.Total(net, ep.SquaredError())
+    for nudge, learns in ((ep.Symmetric(0.5), False), (ep.Asymmetric(2.0, 0.5), True)):
+        gradient, _, _ = ep.EquilibriumPropagation(nudge)(F, theta, v, net.rest(1), jax.random.key(0))
+        assert bool(gradient["b"]["output"] < 0) == learns
+
+
 def test_the_random_sign_is_either_with_equal_chance() -> None:
     keys = jax.random.split(jax.random.key(0), 1000)
     signs = jnp.sign(jax.vmap(lambda key: ep.RandomSign(0.5)(key)[0][1])(keys))

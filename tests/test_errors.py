@@ -465,6 +465,7 @@ API = {
     "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),
     "nudge of nothing": (lambda: ep.Symmetric(beta=0.0), "beta=0.0"),
     "nudge without end": (lambda: ep.OneSided(beta=float("-inf")), "beta=-inf"),
+    "push that pulls": (lambda: ep.Asymmetric(beta=1.0, push=-0.5), "push=-0.5"),
     "no steps": (lambda: ep.Block(steps=0), "steps=0"),
     "half a step": (lambda: ep.Gradient(steps=2.5), "steps=2.5"),  # pyright: ignore
     "tolerance negative": (lambda: ep.Gradient(tol=-1e-3), "tol=-0.001"),

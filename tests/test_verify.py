@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from rich.console import Console
 
 import eqprop as ep
-from command import run
 from eqprop.claims import CLAIMS, SUBJECTS, Claim, Subject, verify_zoo
 from eqprop.claims.base import at_most
 from eqprop.claims.dynamics import Dynamics

@@ -76,7 +76,7 @@ class Common:
         try:
             carry_out(campaign, folder, sets, follow=follow, after=tell)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"go on with `eqprop reproduce {campaign.mode} --resume {folder}`") from None
+            raise KeyboardInterrupt(_go_on(campaign.mode, folder, self.data_dir)) from None
         tell()
         done = report.outcomes(campaign, folder)
         if self.json:
@@ -162,12 +162,18 @@ class Rates:
             try:
                 entries = rates.answer(question, path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"go on with `eqprop reproduce rates --resume {folder}`") from None
+                raise KeyboardInterrupt(_go_on("rates", folder, self.data_dir)) from None
         rates.write(question, entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})
         else:
             out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _go_on(mode: str, folder: Path, data_dir: Path | None) -> str:
+    """What to say when interrupted."""
+    command = ["eqprop", "reproduce", mode, "--resume", str(folder)]
+    return f"go on with `{shlex.join(command + (['--data-dir', str(data_dir)] if data_dir else []))}`"
 
 
 @dataclass(frozen=True)

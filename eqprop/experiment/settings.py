@@ -11,7 +11,7 @@ from eqprop.data import NAMES
 from eqprop.energy import ACTIVATIONS, Hopfield, Total
 from eqprop.errors import InputError
 from eqprop.experiment.parsing import from_dict
-from eqprop.nudge import Nudge, OneSided, RandomSign, Symmetric
+from eqprop.nudge import Asymmetric, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
 from eqprop.train import Metric, Trainer, balanced
@@ -49,8 +49,8 @@ class CostOptions:
 class SettlingOptions:
     """how the network is nudged, and how it settles"""
 
-    nudge: Literal["one-sided", "random-sign", "symmetric"] = "symmetric"
-    """which values of β are compared"""
+    nudge: Literal["one-sided", "random-sign", "symmetric", "asymmetric"] = "symmetric"
+    """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, or β and −1 / N"""
     beta: float | None = None
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     relaxation: Literal["block", "gradient"] = "block"
@@ -171,11 +171,17 @@ class Experiment:
 
     def _rule(self) -> EquilibriumPropagation:
         chosen = self.settling
-        beta = 1 / self.depth if chosen.beta is None else chosen.beta
         free, nudged = (2, 1) if chosen.relaxation == "block" else (14, 2)
         free = self._relaxation(chosen.free_steps or free * self.depth)
         nudged = self._relaxation(chosen.nudged_steps or nudged * self.depth, backward=True)
-        return EquilibriumPropagation(NUDGES[chosen.nudge](beta), free, nudged)
+        return EquilibriumPropagation(self._nudge(), free, nudged)
+
+    def _nudge(self) -> Nudge:
+        usual = 1 / self.depth
+        beta = usual if self.settling.beta is None else self.settling.beta
+        if self.settling.nudge == "asymmetric":
+            return Asymmetric(beta, push=usual)
+        return NUDGES[self.settling.nudge](beta)
 
     def _relaxation(self, steps: int, *, backward: bool = False) -> Relaxation:
         chosen = self.settling

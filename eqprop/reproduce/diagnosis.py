@@ -10,7 +10,7 @@ from eqprop.data import Dataset
 from eqprop.energy import Hopfield
 from eqprop.energy.synapse import name
 from eqprop.experiment import Experiment, start, training_part
-from eqprop.nudge import Symmetric
+from eqprop.nudge import RandomSign, Symmetric
 from eqprop.relax import Block
 from eqprop.rule import EquilibriumPropagation, ImplicitGradient
 from eqprop.train import Run, Trainer
@@ -44,8 +44,9 @@ def measure(net: Hopfield, trainer: Trainer, theta: Any, v: Any, s: Any) -> dict
     not found. With a random sign of β, its mean over both signs, which is the symmetric nudge's.
     """
     rule: EquilibriumPropagation = trainer.rule
-    both_signs = replace(rule, nudge=Symmetric(rule.nudge.beta))
-    gradient, free, phases = both_signs(trainer.F, theta, v, s, jax.random.key(0))
+    if isinstance(rule.nudge, RandomSign):
+        rule = replace(rule, nudge=Symmetric(rule.nudge.beta))
+    gradient, free, phases = rule(trainer.F, theta, v, s, jax.random.key(0))
     exact, _, found = EXACT(trainer.F, theta, v, free)
     exact = jax.tree.map(lambda g: jnp.where(found.solved & found.free.converged.all(), g, 0), exact)
     weights = {synapse.post: (gradient["W"][name(synapse)], exact["W"][name(synapse)]) for synapse in net.synapses}

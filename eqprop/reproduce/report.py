@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from eqprop.experiment import Experiment
 from eqprop.files import read_json, write_atomic
 from eqprop.machine import footer
-from eqprop.nudge import Symmetric
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
 from eqprop.reproduce.diagnosis import EXAMPLES
 from eqprop.reproduce.paper import CHOICES, NETS, TABLE_1, Trial
@@ -127,8 +126,7 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
         "network": net + (f", {len(some)} seeds" if len(some) > 1 else ""),
         "epochs": _over([o.result["epochs"] for o in some], "{:.0f}"),
         "paper's epochs": str(paper.epochs) if theirs else "–",
-        "iterations": f"{rule.free.steps} / {rule.nudged.steps}"
-        + (", twice" if isinstance(rule.nudge, Symmetric) else ""),
+        "iterations": f"{rule.free.steps} / {rule.nudged.steps}" + ("" if rule.nudge.uses_free else ", twice"),
         "paper's iterations": f"{paper.free_steps} / {paper.nudged_steps}" if theirs else "–",
         "training error": _error(some, "train"),
         "validation error": _error(some, "valid"),
