@@ -100,6 +100,7 @@ OPTIONS = [
     ("--train 0", "train=0", "1 or more"),
     ("--activation relu", "activation", "hard_sigmoid"),
     ("--nudge hard", "nudge", "random-sign"),
+    ("--nudge holomorphic", "holomorphic", "sigmoid or tanh"),
     ("--checkpoint-seconds -1", "--checkpoint-seconds -1", "0 or more"),
     ("--hiden 4", "--hiden", "--hidden"),
     ("--data-dir file", "digits", "leave 'file' (--data-dir, folder=) out"),

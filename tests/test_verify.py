@@ -271,3 +271,36 @@ def test_every_claim_has_a_name_a_section_and_a_formula() -> None:
     for claim in CLAIMS:
         assert claim.section
         assert "=" in (claim.__doc__ or "")
+
+
+def test_the_command_checks_what_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["verify", "--claims", "constrained", "proposition 1", "--subjects", "quad"]
+    assert run(*asked, "--report", str(tmp_path / "page")) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("pass  ") == 2
+    assert "report in" in shown
+    assert "proposition_1.png" in (tmp_path / "page" / "README.md").read_text()
+    assert run(*asked, "--json") == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["passed"]
+    assert {finding["claim"] for finding in result["findings"]} == {"constrained optimisation", "proposition 1"}
+
+
+def test_the_command_fails_if_anything_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulty = with_class("quadratic", Flipped)
+    monkeypatch.setitem(SUBJECTS, "quadratic", lambda: faulty)
+    assert run("verify", "--claims", "theorem 1", "--subjects", "quadratic") == 1
+    shown = capsys.readouterr()
+    assert "wrong sign" in shown.out
+    assert "1 of 1 do not hold" in shown.err
+
+
+def test_the_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", "--list") == 0
+    shown = capsys.readouterr().out
+    assert all(claim.name in shown for claim in CLAIMS)
+    assert all(name in shown for name in SUBJECTS)
+    assert run("verify", "--claims", "fermat") == 2
+    assert "eqprop verify --list" in capsys.readouterr().err

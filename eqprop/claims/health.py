@@ -82,8 +82,8 @@ def _unsettled(subject: Subject, s: Any, met: float, told: float, jump: Check) -
         return f"Free phase not converged: residual {met:.1e}, since it goes to and fro across the jump."
     if told <= LEAST:
         return (
-            f"The free phase rests where ∂F/∂s is not 0 but {met:.1e}: its steps do not follow ∂F/∂s. Is a factor, such as "
-            "ρ', left out of them?"
+            f"The free phase rests where ∂F/∂s is not 0 but {met:.1e}: its steps do not follow ∂F/∂s. Is a factor, "
+            "such as ρ', left out of them?"
         )
     later, _ = replace(subject, s=s).free()
     steps = getattr(subject.rule.free, "steps", None)

@@ -11,12 +11,17 @@ from eqprop.data import NAMES
 from eqprop.energy import ACTIVATIONS, Hopfield, Total
 from eqprop.errors import InputError
 from eqprop.experiment.parsing import from_dict
-from eqprop.nudge import Asymmetric, Nudge, OneSided, RandomSign, Symmetric
+from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
 from eqprop.train import Metric, Trainer, balanced
 
-NUDGES: dict[str, type[Nudge]] = {"one-sided": OneSided, "random-sign": RandomSign, "symmetric": Symmetric}
+NUDGES: dict[str, type[Nudge]] = {
+    "one-sided": OneSided,
+    "random-sign": RandomSign,
+    "symmetric": Symmetric,
+    "holomorphic": Holomorphic,
+}
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,9 @@ class CostOptions:
 class SettlingOptions:
     """how the network is nudged, and how it settles"""
 
-    nudge: Literal["one-sided", "random-sign", "symmetric", "asymmetric"] = "symmetric"
-    """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, or β and −1 / N"""
+    nudge: Literal["one-sided", "random-sign", "symmetric", "asymmetric", "holomorphic"] = "symmetric"
+    """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, β and −1 / N, or six points on a
+    circle of radius β in the complex plane (smooth activations only)"""
     beta: float | None = None
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     relaxation: Literal["block", "gradient"] = "block"
