@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import eqprop as ep
+from command import run
 from eqprop.claims import CLAIMS, SUBJECTS, Claim, Subject, verify_zoo
 from eqprop.claims.base import at_most
 from eqprop.claims.dynamics import Dynamics
