@@ -258,9 +258,9 @@ def test_what_cannot_be_verified_is_refused() -> None:
     with pytest.raises(ep.InputError, match="cannot be called"):
         ep.verify(3, {}, (X, Y))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ep.InputError, match="what state to start from"):
-        ep.verify(lambda *_: 0.0, {}, (X, Y))
+        ep.verify(lambda *_: jnp.zeros(()), {}, (X, Y))
     with pytest.raises(ep.InputError, match="same examples"):
-        ep.verify(lambda *_: 0.0, {}, (X, Y[:2]))
+        ep.verify(lambda *_: jnp.zeros(()), {}, (X, Y[:2]))
 
 
 def test_a_value_that_is_no_number_fails() -> None:
