@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, relative
 from eqprop.claims.calculus import along, differences, directions
-from eqprop.claims.health import words
+from eqprop.claims.health import explained
 from eqprop.claims.theorem1 import objective, small_nudge
 from eqprop.energy.total import cost_of, energy_of
 
@@ -43,7 +43,7 @@ class AnotherView(Claim):
         moves, parts = directions(subject.theta)
         ours, theirs = along(found, moves), differences(subject, J, subject.theta, moves)
         checks = [
-            at_most(f"{name} beside differences of J", relative(ours[part], theirs[part]), 1e-4, words(subject))
+            at_most(f"{name} beside differences of J", relative(ours[part], theirs[part]), 1e-4)
             for name, part in parts.items()
         ]
-        return self.found(subject, checks)
+        return self.found(subject, explained(subject, checks))

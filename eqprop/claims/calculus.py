@@ -54,20 +54,20 @@ def directions(theta: Any) -> tuple[Any, dict[str, slice]]:
     paths = [jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in jax.tree.leaves_with_path(theta)]
     counts = [min(leaf.size, DIRECTIONS) for leaf in leaves]
     ends = np.cumsum(counts)
-    parts = []
-    for i, (leaf, count, end) in enumerate(zip(leaves, counts, ends, strict=True)):
-        few = jnp.eye(leaf.size)
-        many = jax.random.normal(jax.random.key(i), (count, leaf.size)) / jnp.sqrt(leaf.size)
-        moves = jnp.zeros((ends[-1], leaf.size)).at[end - count : end].set(few if count == leaf.size else many)
+    parts, random = [], np.random.default_rng(0)
+    for leaf, count, end in zip(leaves, counts, ends, strict=True):
+        moves = np.zeros((ends[-1], leaf.size))
+        few, many = np.eye(leaf.size), random.normal(size=(count, leaf.size)) / np.sqrt(leaf.size)
+        moves[end - count : end] = few if count == leaf.size else many
         parts.append(moves.reshape(-1, *leaf.shape))
     slices = [slice(int(end - count), int(end)) for end, count in zip(ends, counts, strict=True)]
     return jax.tree.unflatten(treedef, parts), dict(zip((path or "θ" for path in paths), slices, strict=True))
 
 
-def along(gradient: Any, directions: Any) -> Array:
+def along(gradient: Any, directions: Any) -> np.ndarray:
     """⟨gradient, d⟩ for each direction d."""
-    products = jax.tree.map(lambda g, d: jnp.tensordot(d, g, jnp.ndim(g)), gradient, directions)
-    return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+    products = jax.tree.map(lambda g, d: np.tensordot(d, np.asarray(g), np.ndim(g)), gradient, directions)
+    return np.sum(jax.tree.leaves(products), axis=0)
 
 
 def inside(subject: Subject, s: Any) -> Any:

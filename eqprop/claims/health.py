@@ -1,5 +1,6 @@
 """Whether a subject is what the theory asks for; in words where it is not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -9,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from eqprop.claims.base import Check, Subject, at_most
-from eqprop.claims.calculus import hessian, inside
-from eqprop.energy.total import slope
+from eqprop.claims.base import Check, Subject, at_most, flat
+from eqprop.energy.total import UNBOUNDED, slope
 from eqprop.relax.box import residual
 
 LEAST = 1e-6
@@ -24,6 +24,14 @@ DENSE = 2000
 def words(subject: Subject) -> str:
     """What is wrong with the subject itself, so that no claim can hold; empty if nothing is."""
     return " ".join(dict.fromkeys(check.advice for check in checkup(subject) if not check.passed))
+
+
+def explained(subject: Subject, checks: list[Check], otherwise: str = "") -> list[Check]:
+    """The checks, with advice for those that failed: what is wrong with the subject, or `otherwise`."""
+    if all(check.passed for check in checks):
+        return checks
+    advice = words(subject) or otherwise
+    return [check if check.passed else replace(check, advice=check.advice or advice) for check in checks]
 
 
 def checkup(subject: Subject) -> list[Check]:
@@ -95,34 +103,42 @@ def _unsettled(subject: Subject, s: Any, met: float, told: float, jump: Check) -
     )
 
 
-def _force(subject: Subject, s: Any) -> Check:
-    """∂F/∂s beside differences of F itself, at states near the fixed point, in a random direction."""
+def _of_each(subject: Subject, s: Any, one: Callable[..., Any], vectors: int = 0) -> np.ndarray:
+    """one(energy, x, here, *vectors) of every example.
 
-    def one(v: Any, s: Any, key: Any) -> Any:
-        flat, restore = ravel_pytree(s)
-        here = ravel_pytree(inside(subject, s))[0]
-        direction = here * jax.random.normal(key, flat.shape)
-        delta = 1e-4
+    energy(x) is F at β = 0 of a state that is a vector x instead of a tree; `here` says which units are inside the box;
+    the `vectors` are random, and 0 elsewhere.
+    """
+    _, restore = ravel_pytree(subject.one()[1])
+    count = len(jax.tree.leaves(s)[0])
+    x = np.stack([flat(jax.tree.map(lambda u, i=i: u[i], s)) for i in range(count)])
+    low, high = getattr(subject.F, "box", UNBOUNDED)
+    here = (x > low) & (x < high)
+    random = here * np.random.default_rng(0).normal(size=(vectors, *x.shape))
 
-        def F(x: Any) -> Any:
+    def example(v: Any, x: Any, here: Any, *random: Any) -> Any:
+        def energy(x: Any) -> Any:
             return subject.F(subject.theta, v, 0.0, restore(x))
 
-        # Inside the box and off the fixed point, where the force is 0.
-        at = flat + here * 0.01
-        expected = (
-            8 * (F(at + delta * direction) - F(at - delta * direction))
-            - (F(at + 2 * delta * direction) - F(at - 2 * delta * direction))
-        ) / (12 * delta)
-        found = ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(at)))[0] @ direction
-        return jnp.abs(found - expected) / (jnp.abs(expected) + 1e-6)
+        return one(energy, x, here, *random)
 
-    keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(s)[0]))
-    error = jnp.median(jax.jit(jax.vmap(one))(subject.v, s, keys))
+    return np.asarray(jax.jit(jax.vmap(example))(subject.v, x, here, *random))
+
+
+def _force(subject: Subject, s: Any) -> Check:
+    """∂F/∂s beside differences of F itself, near the fixed point, where the force is not 0, in a random direction."""
+
+    def one(energy: Any, x: Any, here: Any, d: Any) -> Any:
+        x = x + 0.01 * here
+        near, far = (energy(x + delta * d) - energy(x - delta * d) for delta in (1e-4, 2e-4))
+        expected = (8 * near - far) / 12e-4
+        return jnp.abs(jax.grad(energy)(x) @ d - expected) / (jnp.abs(expected) + 1e-6)
+
     advice = (
         "∂F/∂s is not the derivative of F: a custom derivative or a stop_gradient in it takes part of the force away. "
         "Without that part the network does not go downhill."
     )
-    return at_most("∂F/∂s beside differences of F", error, 1e-4, advice)
+    return at_most("∂F/∂s beside differences of F", np.median(_of_each(subject, s, one, 1)), 1e-4, advice)
 
 
 def _symmetry(subject: Subject, s: Any) -> Check:
@@ -131,38 +147,26 @@ def _symmetry(subject: Subject, s: Any) -> Check:
     By differences of the force: a stop_gradient would hide from a second derivative what it hides from the first.
     """
 
-    def one(v: Any, s: Any, key: Any) -> Any:
-        flat, restore = ravel_pytree(s)
-        a, b = ravel_pytree(inside(subject, s))[0] * jax.random.normal(key, (2, *flat.shape))
-
-        def force(x: Any) -> Any:
-            return ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(x)))[0]
-
-        Ha, Hb = ((force(flat + 1e-6 * d) - force(flat - 1e-6 * d)) / 2e-6 for d in (a, b))
+    def one(energy: Any, x: Any, here: Any, a: Any, b: Any) -> Any:
+        force = jax.grad(energy)
+        Ha, Hb = ((force(x + 1e-6 * d) - force(x - 1e-6 * d)) / 2e-6 for d in (a, b))
         return jnp.abs(a @ Hb - b @ Ha) / (jnp.linalg.norm(a) * jnp.linalg.norm(Hb) + 1e-30)
 
-    keys = jax.random.split(jax.random.key(1), len(jax.tree.leaves(s)[0]))
     advice = (
         "The force is not that of an energy: ∂²F/∂s² is not symmetric. Are the weights symmetric, W_ij = W_ji, and "
         "does each unit feel every unit that feels it?"
     )
-    return at_most("asymmetry of ∂²F/∂s²", jnp.max(jax.jit(jax.vmap(one))(subject.v, s, keys)), 1e-6, advice)
+    return at_most("asymmetry of ∂²F/∂s²", np.max(_of_each(subject, s, one, 2)), 1e-6, advice)
 
 
 def _jump(subject: Subject, s: Any) -> Check:
     """How far ∂F/∂s changes over a distance of 1e-6 around the fixed point: nothing, if F is smooth."""
 
-    def one(v: Any, s: Any, key: Any) -> Any:
-        flat, restore = ravel_pytree(s)
-        move = 1e-6 * ravel_pytree(inside(subject, s))[0] * jax.random.rademacher(key, flat.shape, dtype=flat.dtype)
+    def one(energy: Any, x: Any, here: Any, d: Any) -> Any:
+        move = 1e-6 * jnp.sign(d)
+        return jnp.max(jnp.abs(jax.grad(energy)(x + move) - jax.grad(energy)(x - move)))
 
-        def force(x: Any) -> Any:
-            return ravel_pytree(slope(subject.F, subject.theta, v, 0.0, restore(x)))[0]
-
-        return jnp.max(jnp.abs(force(flat + move) - force(flat - move)))
-
-    keys = jax.random.split(jax.random.key(2), len(jax.tree.leaves(s)[0]))
-    size = float(jnp.max(jax.jit(jax.vmap(one))(subject.v, s, keys)))
+    size = float(np.max(_of_each(subject, s, one, 1)))
     advice = (
         f"∂F/∂s jumps by {size:.2g} where the network rests: F has a kink there (|s|, max, a step, …), but the theory "
         "needs it twice differentiable. Smooth it, or make the kink an end of a `box`."
@@ -176,14 +180,11 @@ def _minimum(subject: Subject, s: Any) -> Check:
     if units > DENSE:
         return Check(f"curvature: not looked at, as there are {units} units", 0.0, "", True)
 
-    def one(v: Any, s: Any) -> Any:
-        here = ravel_pytree(inside(subject, s))[0]
-        H = hessian(subject, v, 0.0, s)
+    def one(energy: Any, x: Any, here: Any) -> Any:
         # Units at an end of the box count as held by a spring.
-        H = jnp.where(here[:, None] & here[None, :], (H + H.T) / 2, jnp.eye(len(here)))
-        return jnp.min(jnp.linalg.eigvalsh(H))
+        return jnp.where(here[:, None] & here[None, :], jax.hessian(energy)(x), jnp.eye(len(x)))
 
-    least = float(jnp.min(jax.jit(jax.vmap(one))(subject.v, s)))
+    least = float(np.min(np.linalg.eigvalsh(_of_each(subject, s, one))))
     advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a minimum."
     passed = least > 1e-6
     return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)

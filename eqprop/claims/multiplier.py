@@ -7,7 +7,7 @@ import jax
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, relative
 from eqprop.claims.calculus import derivative
-from eqprop.claims.health import words
+from eqprop.claims.health import explained
 from eqprop.rule.implicit import multiplier
 from eqprop.train.naming import named
 
@@ -32,7 +32,7 @@ class Multiplier(Claim):
 
         moved = derivative(subject, nudged)
         checks = [
-            at_most(f"λ* of {layer} beside ds/dβ", relative(ours, theirs), 1e-4, words(subject))
+            at_most(f"λ* of {layer} beside ds/dβ", relative(ours, theirs), 1e-4)
             for (layer, ours), theirs in zip(named(solved).items(), jax.tree.leaves(moved), strict=True)
         ]
-        return self.found(subject, checks)
+        return self.found(subject, explained(subject, checks))

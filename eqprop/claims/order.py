@@ -8,7 +8,7 @@ import numpy as np
 
 from eqprop.claims.base import Claim, Finding, Subject, near, order, relative
 from eqprop.claims.calculus import is_smooth
-from eqprop.claims.health import words
+from eqprop.claims.health import explained
 from eqprop.nudge import Holomorphic, Nudge, OneSided, Symmetric
 from eqprop.rule import ImplicitGradient
 
@@ -45,9 +45,9 @@ class Order(Claim):
             errors[name] = [self.error(subject, s, replace(nudge, beta=float(beta)), exact) for beta in BETAS]
             clear = [(b, e) for b, e in zip(BETAS, errors[name], strict=True) if 100 * noise / b < e < 3e-3]
             slope = order(*zip(*clear, strict=True)) if len(clear) > 2 else float("nan")
-            why = words(subject) or f"the error of this nudge should fall like β^{p}: are its β_k and w_k right?"
-            checks.append(near(f"slope of the error of the {name} nudge", slope, p, 0.15, why))
-        return self.found(subject, checks, betas=BETAS, errors=errors)
+            checks.append(near(f"slope of the error of the {name} nudge", slope, p, 0.15))
+        why = "The error of a nudge should fall with its order: are its β_k and w_k right?"
+        return self.found(subject, explained(subject, checks, why), betas=BETAS, errors=errors)
 
     def error(self, subject: Subject, s: Any, nudge: Nudge, exact: Any) -> float:
         rule = replace(subject.rule, nudge=nudge)

@@ -8,7 +8,7 @@ import numpy as np
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most
 from eqprop.claims.calculus import derivative, is_smooth
-from eqprop.claims.health import words
+from eqprop.claims.health import explained
 from eqprop.energy.total import cost_of
 
 BETAS = np.concatenate([np.linspace(-0.9, 1, 39), np.linspace(1.1, 4, 30)])
@@ -36,12 +36,14 @@ class Proposition1(Claim):
         stiff = jax.jit(jax.vmap(lambda v, s, d: self.curvature(subject, v, s, d)))(subject.v, free, move)
         size = jnp.max(jnp.abs(stiff)) + 1e-30
         checks = [
-            at_most("largest slope of C over β at 0, relative", jnp.max(slopes) / size, 0, words(subject)),
-            at_most("slope beside −λᵀHλ", jnp.max(jnp.abs(slopes + stiff)) / size, 1e-4, words(subject)),
+            at_most("largest slope of C over β at 0, relative", jnp.max(slopes) / size, 0),
+            at_most("slope beside −λᵀHλ", jnp.max(jnp.abs(slopes + stiff)) / size, 1e-4),
         ]
         betas = BETAS if is_smooth(subject) else BETAS[BETAS > -0.75]
         costs = jax.jit(lambda: jax.lax.map(lambda beta: cost(nudged(beta)), jnp.asarray(betas)))()
-        return self.found(subject, checks, betas=betas, costs=np.asarray(costs), slopes=np.asarray(slopes))
+        return self.found(
+            subject, explained(subject, checks), betas=betas, costs=np.asarray(costs), slopes=np.asarray(slopes)
+        )
 
     def curvature(self, subject: Subject, v: Any, s: Any, direction: Any) -> Any:
         """dᵀ ∂²F/∂s² d for one example."""
