@@ -10,7 +10,7 @@ README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("code", SNIPPETS, ids=["quick start", "your own energy"])
+@pytest.mark.parametrize("code", SNIPPETS, ids=["quick start", "your own energy", "verify"])
 def test_the_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out

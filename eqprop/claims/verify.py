@@ -121,7 +121,7 @@ def verify_zoo(
 @contextmanager
 def _quick_compilation() -> Iterator[None]:
     """Programs that run for milliseconds are not worth XLA's efforts, which take a third longer."""
-    before = jax.config.jax_disable_most_optimizations  # pyright: ignore[reportAttributeAccessIssue]
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         yield
