@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 def test_the_claims_hold_where_they_should() -> None:
     report = verify_zoo({name: SUBJECTS[name] for name in ("layered, tanh", "user F")})
     assert report.passed, str(report)
-    assert {finding.claim for finding in report.findings} >= {"theorem 1", "lemma", "another view", "dynamics"}
+    assert {finding.claim.name for finding in report.findings} >= {"theorem 1", "lemma", "another view", "dynamics"}
 
 
 class Flipped(ep.EquilibriumPropagation):
@@ -246,11 +246,11 @@ def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(
     report = ep.verify(springs, MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Theorem1(), Order(), Proposition1()])
     assert report.passed, str(report)
     assert str(report).count("pass  ") == 3
-    assert set(report.plot()) == {"order in β", "proposition 1"}
+    assert set(report.plot()) == {"order of the nudges", "proposition 1"}
     report.save(tmp_path, ["eqprop verify"])
     page = (tmp_path / "README.md").read_text()
     assert "checks hold" in page
-    assert (tmp_path / "order_in_β.png").stat().st_size > 10_000
+    assert (tmp_path / "order_of_the_nudges.png").stat().st_size > 10_000
     assert json.loads(json.dumps(report.to_dict()))["passed"]
 
 

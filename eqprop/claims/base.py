@@ -76,7 +76,7 @@ def _check(what: str, value: float, wanted: str, passed: bool, advice: str) -> C
 class Finding:
     """What a claim turned out to be on a subject: its checks, and the curves of its picture."""
 
-    claim: str
+    claim: "Claim"
     subject: str
     checks: tuple[Check, ...]
     curves: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -84,6 +84,10 @@ class Finding:
     @property
     def passed(self) -> bool:
         return all(check.passed for check in self.checks)
+
+    @property
+    def name(self) -> str:
+        return f"{self.claim.name}, {self.subject}"
 
 
 class Claim(abc.ABC):
@@ -105,7 +109,7 @@ class Claim(abc.ABC):
         return None
 
     def found(self, subject: Subject, checks: list[Check], **curves: Any) -> Finding:
-        return Finding(self.name, subject.name, tuple(checks), curves)
+        return Finding(self, subject.name, tuple(checks), curves)
 
 
 # In NumPy: each shape of an operation of JAX's own would be compiled, for a handful of numbers.

@@ -32,7 +32,7 @@ class Order(Claim):
     own residual, divided by β, makes of it. `nudges` are what is measured, with the p that each should have.
     """
 
-    name = "order in β"
+    name = "order of the nudges"
     section = "3.3"
     nudges: Any = None
 
@@ -98,7 +98,7 @@ def _rows(tree: Any) -> np.ndarray:
 
 
 @compiled
-def _slopes(relaxation: Any, F: Any, theta: Any, v: Any, s: Any, betas: Array) -> Any:
+def _slopes(relaxation: Any, F: Any, theta: Any, v: Any, s: Any, betas: Any) -> Any:
     """∂F/∂θ(θ, v, β, s^β), averaged over the examples, at each β."""
 
     def at(beta: Array) -> Any:

@@ -1,5 +1,6 @@
 """What became of the claims: a table, a Markdown page with figures, numbers for other programs."""
 
+import inspect
 import io
 import math
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqprop.claims.base import Check, Finding
+from eqprop.claims.base import Check, Claim, Finding
 from eqprop.files import write_atomic
 from eqprop.machine import footer
 
@@ -29,18 +30,18 @@ class Report:
     def failures(self) -> dict[tuple[str, str], tuple[Check, ...]]:
         """The checks that failed, by claim and subject."""
         return {
-            (finding.claim, finding.subject): tuple(check for check in finding.checks if not check.passed)
+            (finding.claim.name, finding.subject): tuple(check for check in finding.checks if not check.passed)
             for finding in self.findings
             if not finding.passed
         }
 
     def __str__(self) -> str:
-        width = max((len(f"{finding.claim}, {finding.subject}") for finding in self.findings), default=0)
+        width = max((len(finding.name) for finding in self.findings), default=0)
         lines = []
         for finding in self.findings:
             good = sum(check.passed for check in finding.checks)
             mark, of = ("pass" if finding.passed else "FAIL"), f"{good} of {len(finding.checks)}"
-            lines.append(f"{mark}  {f'{finding.claim}, {finding.subject}':<{width}}  {of}")
+            lines.append(f"{mark}  {finding.name:<{width}}  {of}")
             for check in finding.checks:
                 if not check.passed:
                     lines.append(f"      {check.what}: {check.value:.3g}, wanted {check.wanted}")
@@ -49,14 +50,15 @@ class Report:
 
     def plot(self) -> "dict[str, Figure]":
         """A figure for each claim that has one, of the first subject that it was checked on."""
-        from eqprop.claims.verify import CLAIMS
+        drawn = {name: some[0].claim.picture(some[0]) for name, some in self.by_claim().items()}
+        return {name: figure for name, figure in drawn.items() if figure is not None}
 
-        claims = {claim.name: claim for claim in CLAIMS}
-        figures = {}
+    def by_claim(self) -> dict[str, list[Finding]]:
+        """The findings of each claim, by its name."""
+        found: dict[str, list[Finding]] = {}
         for finding in self.findings:
-            if finding.claim not in figures and (figure := claims[finding.claim].picture(finding)) is not None:
-                figures[finding.claim] = figure
-        return figures
+            found.setdefault(finding.claim.name, []).append(finding)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: everything but the curves; numbers that are none become null."""
@@ -67,31 +69,32 @@ class Report:
         return {
             "passed": self.passed,
             "findings": [
-                {"claim": f.claim, "subject": f.subject, "passed": f.passed, "checks": [entry(c) for c in f.checks]}
+                {
+                    "claim": f.claim.name,
+                    "subject": f.subject,
+                    "passed": f.passed,
+                    "checks": [entry(c) for c in f.checks],
+                }
                 for f in self.findings
             ],
         }
 
     def save(self, folder: Path, commands: list[str]) -> None:
         """README.md with every number, and the figures beside it."""
-        from eqprop.claims.verify import CLAIMS
-
         folder.mkdir(parents=True, exist_ok=True)
         figures = self.plot()
         lines = ["# The paper's claims, checked", "", *_summary(self), ""]
-        for claim in CLAIMS:
-            mine = [finding for finding in self.findings if finding.claim == claim.name]
-            if not mine:
-                continue
-            lines += [f"## {claim.name.capitalize()} (section {claim.section})", "", *_quoted(claim), ""]
-            if claim.name in figures:
-                name = f"{claim.name.replace(' ', '_')}.png"
+        for title, findings in self.by_claim().items():
+            claim = findings[0].claim
+            lines += [f"## {title[0].upper()}{title[1:]} (section {claim.section})", "", *_quoted(claim), ""]
+            if title in figures:
+                name = f"{title.replace(' ', '_')}.png"
                 picture = io.BytesIO()
-                figures[claim.name].savefig(picture, dpi=130, metadata={"Software": None})
+                figures[title].savefig(picture, dpi=130, metadata={"Software": None})
                 write_atomic(folder / name, picture.getvalue())
-                lines += [f"![{claim.name}]({name})", ""]
+                lines += [f"![{title}]({name})", ""]
             lines += ["| on | what | value | wanted | |", "|---|---|---|---|---|"]
-            lines += [_row(finding, check) for finding in mine for check in finding.checks]
+            lines += [_row(finding, check) for finding in findings for check in finding.checks]
             lines.append("")
         lines += [footer(commands), ""]
         write_atomic(folder / "README.md", "\n".join(lines).encode())
@@ -107,9 +110,7 @@ def _summary(report: Report) -> list[str]:
     return [f"**{good} of {len(checks)} checks hold**, of {len(report.findings)} claims on one subject each."]
 
 
-def _quoted(claim: Any) -> list[str]:
-    import inspect
-
+def _quoted(claim: Claim) -> list[str]:
     return ["```text", inspect.getdoc(claim) or "", "```"]
 
 
