@@ -94,7 +94,7 @@ RECIPES = {
     ),
     3: (
         SettlingOptions(nudge="asymmetric", beta=1.0),
-        LearningOptions(epochs=52, batch_size=20, learning_rate=(0.0002,), decay=0.93),
+        LearningOptions(epochs=36, batch_size=50, learning_rate=(0.0005,), decay=0.9),
     ),
 }
 
