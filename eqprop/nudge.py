@@ -74,7 +74,8 @@ class Asymmetric(Nudge):
     An output of the hard sigmoid that its input holds below −β at 0, or above 1 + β at 1, does not feel the nudge and
     so does not learn: for the last of the training examples the pull must be strong. The push must not be, for the
     squared cost leaves no minimum beyond β' = 1. Both phases set out from the same state, so what an unfinished free
-    phase leaves to be done cancels, which it does not in a one-sided nudge.
+    phase leaves to be done cancels, which it does not in a one-sided nudge. Where not all examples can be learned, let
+    the pull begin no stronger than the push, and grow (`Trainer.growth`).
     """
 
     push: float = 0.5

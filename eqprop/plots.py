@@ -88,9 +88,14 @@ def against_residual(residuals: Sequence[float], rows: Mapping[str, Mapping[str,
 
 
 def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """Panels over epochs, side by side."""
-    figure = Figure(figsize=(4.2 * len(titles) if len(titles) > 1 else 5, 3.5), layout="constrained")
-    panels = list(figure.subplots(1, len(titles), squeeze=False)[0])
+    """Panels over epochs, up to three in a row, and four as two rows of two."""
+    columns = len(titles) if len(titles) <= 3 else 2
+    rows = -(-len(titles) // columns)
+    figure = Figure(figsize=(4.2 * columns if columns > 1 else 5, 3.5 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid[len(titles) :]:
+        axes.set_axis_off()
+    panels = list(grid[: len(titles)])
     for axes, title in zip(panels, titles, strict=True):
         axes.set(xlabel="epoch", title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

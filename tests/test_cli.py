@@ -245,6 +245,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "l2": (0.1, {}),
     "nudge": ("one-sided", {}),
     "beta": (0.25, {}),
+    "growth": (1.5, {}),
     "relaxation": ("gradient", {}),
     "omega": (1.0, {}),
     "epsilon": (0.3, GRADIENT),

@@ -160,6 +160,18 @@ def test_rates_decay_after_each_epoch() -> None:
     )
 
 
+def test_the_nudge_grows_after_each_epoch() -> None:
+    theta, v = draw()
+    trainer = make(growth=1.5)
+    state = trainer.init(theta, EXAMPLES, jax.random.key(5))._replace(epoch=jnp.array(2))
+    rule = ep.EquilibriumPropagation(ep.Symmetric(0.3 * 1.5**2), RULE.free, RULE.nudged)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5),
+        trainer.advance(state, v, 3).theta,
+        make(rule=rule).advance(state, v, 3).theta,
+    )
+
+
 def test_measuring_averages_over_all_examples_whatever_the_block() -> None:
     theta, v = draw()
     trainer = make(metrics={"error": F.cost.misclassified})
@@ -172,19 +184,19 @@ def test_measuring_averages_over_all_examples_whatever_the_block() -> None:
 
 
 def test_nothing_is_compiled_again_for_other_numbers() -> None:
-    """β, ω, rates, decay, epoch, piece of an epoch: data. The count is of compiled programs."""
+    """β, ω, rates, decay, growth, epoch, piece of an epoch: data. The count is of compiled programs."""
     theta, v = draw()
     optimizer = optax.sgd(1.0)
 
-    def once(beta: float, omega: float, rate: float, decay: float, epoch: int, batches: int) -> None:
+    def once(beta: float, omega: float, rate: float, decay: float, growth: float, epoch: int, batches: int) -> None:
         rule = ep.EquilibriumPropagation(ep.Symmetric(beta), ep.Block(steps=8, omega=omega), ep.Block(steps=4))
-        trainer = make(rule=rule, rates=rate, decay=decay, optimizer=optimizer)
+        trainer = make(rule=rule, rates=rate, decay=decay, growth=growth, optimizer=optimizer)
         state = trainer.init(theta, EXAMPLES, jax.random.key(0))._replace(epoch=jnp.array(epoch))
         trainer.advance(state, v, batches)
 
-    once(0.3, 1.2, 0.5, 0.9, 0, 3)
+    once(0.3, 1.2, 0.5, 0.9, 1.1, 0, 3)
     before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
-    once(0.7, 1.1, 0.1, 0.8, 4, 1)
+    once(0.7, 1.1, 0.1, 0.8, 1.2, 4, 1)
     assert loop._advance.run._cache_size() == before  # pyright: ignore[reportFunctionMemberAccess]
 
 

@@ -72,15 +72,20 @@ def perform(
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         raise DivergedError(f"{error}. {kept}") from error
     run.save(state, history, 0.0)
-    times = [record["seconds"] for record in history]
-    result = errors(experiment, data, trainer, state.theta, len(history)) | {
-        "seconds": round(sum(times), 3),
-        "valid_seconds": round(sum(record.get("valid_seconds", 0.0) for record in history), 3),
-        "seconds_per_epoch": round(median(times), 3),
-        "run_dir": str(run.folder),
-    }
+    measured = errors(experiment, data, trainer, state.theta, len(history))
+    result = measured | times(history) | {"run_dir": str(run.folder)}
     run.write_result(result)
     return result, history
+
+
+def times(history: list[dict[str, float]]) -> dict[str, float]:
+    """The seconds of training and validation in all, and of training per epoch."""
+    seconds = [record["seconds"] for record in history]
+    return {
+        "seconds": round(sum(seconds), 3),
+        "valid_seconds": round(sum(record.get("valid_seconds", 0.0) for record in history), 3),
+        "seconds_per_epoch": round(median(seconds), 3),
+    }
 
 
 def save(run: Run, progress: Progress, history: list[dict[str, float]]) -> None:

@@ -59,6 +59,8 @@ class SettlingOptions:
     circle of radius β in the complex plane (smooth activations only)"""
     beta: float | None = None
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
+    growth: float = 1.0
+    """β is multiplied by it after each epoch"""
     relaxation: Literal["block", "gradient"] = "block"
     """block descent, or the paper's clipped gradient step"""
     omega: float | None = None
@@ -169,6 +171,7 @@ class Experiment:
             batch_size=self.learning.batch_size,
             rates=self._rates(net),
             decay=self.learning.decay,
+            growth=self.settling.growth,
             persistent=self.settling.persistent,
             metrics={"error": _misclassified(cost)},
             changes=self.learning.changes,

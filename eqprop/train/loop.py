@@ -45,6 +45,7 @@ class Trainer(eqx.Module):
     optimizer: any Optax optimizer.
     rates: multiply the optimizer's updates; one number, or a tree like θ or the top of one.
     decay: the rates are multiplied by it after each epoch.
+    growth: the β of the rule's nudge is multiplied by it after each epoch.
     persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
     metrics: measured at the free fixed points, beside the cost.
     changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
@@ -57,6 +58,7 @@ class Trainer(eqx.Module):
     batch_size: int = eqx.field(default=20, static=True)
     rates: Any = 1.0
     decay: float = 1.0
+    growth: float = 1.0
     persistent: bool = eqx.field(default=False, static=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
     changes: bool = eqx.field(default=False, static=True)
@@ -65,8 +67,11 @@ class Trainer(eqx.Module):
     def __check_init__(self) -> None:
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise InputError(f"batch_size={self.batch_size!r}: give a positive whole number of examples")
-        if not 0 < self.decay < float("inf"):
-            raise InputError(f"decay={self.decay!r}: give a positive factor, 1 for constant rates")
+        for name in ("decay", "growth"):
+            if not 0 < (value := getattr(self, name)) < float("inf"):
+                raise InputError(f"{name}={value!r}: give a positive factor, 1 for no change")
+        if self.growth != 1 and not hasattr(self.rule, "nudge"):
+            raise InputError(f"growth={self.growth!r}: {type(self.rule).__name__} has no nudge to grow; leave it at 1")
         if not all(np.all(np.isfinite(rate)) and np.all(np.asarray(rate) >= 0) for rate in jax.tree.leaves(self.rates)):
             raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
         if hasattr(self.rule, "check"):
@@ -155,6 +160,9 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
     order = jnp.pad(order, (0, size * batches - examples), constant_values=examples).reshape(batches, size)
     rates = jax.tree.broadcast(trainer.rates, state.theta)
     rates = jax.tree.map(lambda rate: rate * trainer.decay**state.epoch, rates)
+    rule = trainer.rule
+    if hasattr(rule, "nudge"):
+        rule = eqx.tree_at(lambda rule: rule.nudge.beta, rule, replace_fn=lambda b: b * trainer.growth**state.epoch)
 
     def minibatch(i: Array, state: TrainState) -> TrainState:
         index = order[i]
@@ -166,7 +174,7 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
         start = jax.tree.map(take, state.particles) if trainer.persistent else trainer.rest(size)
         v_i = jax.tree.map(take, v)
         key, weight = jax.random.fold_in(rule_key, i), real.astype(jnp.float32)
-        gradient, s, _ = trainer.rule(trainer.F, state.theta, v_i, start, key, weight)
+        gradient, s, _ = rule(trainer.F, state.theta, v_i, start, key, weight)
         particles = state.particles
         if trainer.persistent:
             particles = jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), particles, s)
