@@ -156,7 +156,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
     "flipped sign": (lambda: with_class("quadratic", Flipped), Theorem1(), Dynamics()),
     "sum for mean": (lambda: with_class("quadratic", Summed), Theorem1(), Multiplier()),
     "missing 1/β": (lambda: with_rule("quadratic", nudge=Undivided()), Theorem1(), Proposition1()),
-    "penalty left out of ∂F/∂θ": (lambda: with_class("L2 penalty", OfTheEnergyAlone), Theorem1(), None),
+    "penalty left out of ∂F/∂θ": (lambda: with_class("cross-entropy, tanh, L2", OfTheEnergyAlone), Theorem1(), None),
     "holomorphic weights turned round": (lambda: with_rule("quadratic", nudge=Clockwise()), Theorem1(), Lemma()),
     "one-sided, called symmetric": (SUBJECTS["quadratic"], Order({"fault": (HalfPulled(), 2)}), None),
     "weights of 4 points turned round": (SUBJECTS["quadratic"], Order({"fault": (Clockwise(points=4), 4)}), None),
@@ -218,7 +218,7 @@ def kinked(theta: Any, x: Any, s: Any) -> Any:
 BUGS = {
     "asymmetric weights": (asymmetric, ["not symmetric", "W_ij = W_ji"]),
     "no minimum": (bottomless, ["runs away to infinity", "box"]),
-    "steps too long": (too_steep, ["not converged", "smaller steps"]),
+    "steps too long": (too_steep, ["not converged", "overshoots", "smaller steps"]),
     "kink": (kinked, ["jumps by", "Smooth it"]),
 }
 

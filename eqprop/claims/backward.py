@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, cosine, near, order
+from eqprop.claims.calculus import inside
 from eqprop.compile import compiled
 from eqprop.energy import Hopfield, cost_of
-from eqprop.energy.total import UNBOUNDED
 from eqprop.relax import Gradient
 from eqprop.train.naming import named
 
@@ -53,7 +53,8 @@ class ErrorsTravelBackwards(Claim):
 
     def check(self, subject: Subject) -> Finding:
         s, _ = subject.free()
-        errors = _backpropagated(subject, s)
+        layers = [*subject.F.energy.free][::-1]  # pyright: ignore[reportAttributeAccessIssue]  (a Total, as it applies)
+        errors = dict(zip(layers, _backpropagated(subject.F, subject.theta, subject.v, s), strict=True))
         first = replace(self.path, epsilon=self.early * self.path.epsilon)
         times, moves = self._moves(subject, s, first)
         at = np.geomspace(len(times) // 25, len(times) // 5, 9).astype(int)  # of so many steps that ε hardly counts
@@ -114,24 +115,19 @@ class ErrorsTravelBackwards(Claim):
         return figure
 
 
-def _backpropagated(subject: Subject, s: Any) -> dict[str, Array]:
+@compiled
+def _backpropagated(F: Any, theta: Any, v: Any, s: Any) -> list[Array]:
     """δ_k of each layer from the output on, for all examples."""
-    net: Hopfield = subject.F.energy  # pyright: ignore[reportAttributeAccessIssue]  (a Total, as it applies)
+    net: Hopfield = F.energy
     slopes = {layer: jax.jvp(net.activation, (u,), (jnp.ones_like(u),))[1] for layer, u in s.items()}
-    inside = _inside(subject.F, s)
+    free = inside(F, s)
     layers = [*net.free][::-1]
-    by_s = jax.vmap(jax.grad(cost_of(subject.F), argnums=2), in_axes=(None, 0, 0))(subject.theta, subject.v, s)
-    errors = {layers[0]: jnp.where(inside[layers[0]], by_s[layers[0]], 0)}
+    by_s = jax.vmap(jax.grad(cost_of(F), argnums=2), in_axes=(None, 0, 0))(theta, v, s)
+    errors = {layers[0]: jnp.where(free[layers[0]], by_s[layers[0]], 0)}
     for above, below in pairwise(layers):
-        sent = (slopes[above] * errors[above]) @ subject.theta["W"][f"{below}-{above}"].T
-        errors[below] = jnp.where(inside[below], slopes[below] * sent, 0)
-    return errors
-
-
-def _inside(F: Any, s: Any) -> Any:
-    """Which units are free to move; the others rest at an end of the box."""
-    low, high = getattr(F, "box", UNBOUNDED)
-    return jax.tree.map(lambda u: (u > low) & (u < high), s)
+        sent = (slopes[above] * errors[above]) @ theta["W"][f"{below}-{above}"].T
+        errors[below] = jnp.where(free[below], slopes[below] * sent, 0)
+    return [*errors.values()]  # in order, which a dict loses on its way out of a compiled function
 
 
 def _sizes(z: Any) -> np.ndarray:
@@ -159,19 +155,20 @@ class BackpropagationThroughTime(Claim):
     def check(self, subject: Subject) -> Finding:
         s, _ = subject.free()
         given = (subject.F, subject.theta, subject.v, s)
-        found = jax.tree.map(lambda up, down: (up + down) / 2, *(_steps(self.path, b, *given) for b in self.betas))
-        expected = _through_time(self.path, *given)
+        both = (jax.tree.map(np.asarray, _steps(self.path, b, *given)) for b in self.betas)
+        found = jax.tree.map(lambda up, down: (up + down) / 2, *both)
+        expected = jax.tree.map(np.asarray, _through_time(self.path, *given))
         checks, curves = [], {}
         advice = "see that the free phase has settled, and that all synapses are symmetric"
         for name, bptt in named(expected).items():
             ep = named(found)[name].reshape(self.path.steps, -1)
             bptt = bptt.reshape(self.path.steps, -1)
-            scale = float(jnp.max(jnp.linalg.norm(bptt, axis=1))) or 1.0
-            error = jnp.max(jnp.linalg.norm(ep - bptt, axis=1)) / scale
+            scale = np.max(np.linalg.norm(bptt, axis=1)) or 1.0
+            error = np.max(np.linalg.norm(ep - bptt, axis=1)) / scale
             checks.append(at_most(f"error of the steps of {name}, relative to the largest", error, 1e-3, advice))
             # As lines, the parts of both along the sum of what backpropagation finds.
-            along = jnp.sum(bptt, axis=0)
-            curves[name] = tuple(np.asarray(a @ along / (jnp.linalg.norm(along) or 1)) for a in (ep, bptt))
+            along = np.sum(bptt, axis=0)
+            curves[name] = tuple(a @ along / (np.linalg.norm(along) or 1) for a in (ep, bptt))
         return self.found(subject, checks, curves=curves, epsilon=self.path.epsilon)
 
     def picture(self, finding: Finding) -> "Figure":
@@ -228,5 +225,5 @@ def _through_time(path: Gradient, F: Any, theta: Any, v: Any, s: Any) -> dict[st
     # A kick after step t moves s_{t+1}: its derivative is that by s_{t+1}.
     kicks = repeated(jax.tree.map(jnp.zeros_like, s))
     by_theta, by_s = jax.grad(cost, argnums=(0, 1))(repeated(theta), kicks)
-    by_s = jax.tree.map(lambda d, here: jnp.where(here, -path.epsilon * d, 0), by_s, _inside(F, s))
+    by_s = jax.tree.map(lambda d, here: jnp.where(here, -path.epsilon * d, 0), by_s, inside(F, s))
     return jax.tree.map(lambda d: d[::-1], {"s": by_s, "theta": by_theta})

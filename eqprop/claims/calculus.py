@@ -10,7 +10,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Subject
-from eqprop.energy.total import UNBOUNDED, slope
+from eqprop.energy.total import UNBOUNDED, TotalEnergy, slope
 
 DIRECTIONS = 40
 
@@ -21,8 +21,9 @@ def is_smooth(subject: Subject) -> bool:
 
 
 def step_size(subject: Subject) -> float:
-    """For differences: small where a unit may reach an end of its box on the way."""
-    return 1e-3 if is_smooth(subject) else 1e-6
+    """For differences: small where a unit may reach an end of its box on the way, or a weight the kink of |θ|."""
+    kinked = getattr(getattr(subject.F, "cost", None), "l1", 0)
+    return 1e-3 if is_smooth(subject) and not kinked else 1e-6
 
 
 def differences(subject: Subject, f: Callable[[Any], Any], x: Any, directions: Any) -> Any:
@@ -70,9 +71,9 @@ def along(gradient: Any, directions: Any) -> np.ndarray:
     return np.sum(jax.tree.leaves(products), axis=0)
 
 
-def inside(subject: Subject, s: Any) -> Any:
+def inside(F: TotalEnergy, s: Any) -> Any:
     """Which units are free to move either way; the others rest at an end of the box."""
-    low, high = getattr(subject.F, "box", UNBOUNDED)
+    low, high = getattr(F, "box", UNBOUNDED)
     return jax.tree.map(lambda u: (u > low) & (u < high), s)
 
 

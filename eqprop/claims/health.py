@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Check, Subject, at_most, flat
 from eqprop.energy.total import UNBOUNDED, slope
+from eqprop.relax import Gradient
 from eqprop.relax.box import residual
 
 LEAST = 1e-6
@@ -57,16 +58,12 @@ def _checkup(same: _Same) -> list[Check]:
     subject = same.subject
     s, info = subject.free()
     met = _residual(subject, 0.0, s)
+    advice = "" if met <= LEAST else _unsettled(subject, s, met, float(jnp.max(info.residual)))
+    settled = at_most("residual of the free phase", met, LEAST, advice)
     if not np.isfinite(met):
-        advice = (
-            "The free phase runs away to infinity: F has no minimum that it could find. Give F a leak such as ½‖s‖² or "
-            "a `box`, or take smaller steps."
-        )
-        return [at_most("residual of the free phase", met, LEAST, advice)]
-    checks = [_force(subject, s), _symmetry(subject, s), jump := _jump(subject, s)]
-    advice = "" if met <= LEAST else _unsettled(subject, s, met, float(jnp.max(info.residual)), jump)
-    checks.append(at_most("residual of the free phase", met, LEAST, advice))
-    if checks[-1].passed:
+        return [settled]
+    checks = [_force(subject, s), _symmetry(subject, s), _jump(subject, s), settled]
+    if settled.passed:
         nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, 1e-3, s)
         met = _residual(subject, 1e-3, nudged)
         advice = f"Nudged phase not converged: residual {met:.1e}; raise `steps` of the nudged relaxation."
@@ -84,22 +81,37 @@ def _residual(subject: Subject, beta: float, s: Any) -> float:
     return float(jnp.max(jax.jit(jax.vmap(one))(subject.v, s)))
 
 
-def _unsettled(subject: Subject, s: Any, met: float, told: float, jump: Check) -> str:
-    """Why the free phase did not come to rest: let it go on, and see."""
-    if not jump.passed:
-        return f"Free phase not converged: residual {met:.1e}, since it goes to and fro across the jump."
-    if told <= LEAST:
+def _unsettled(subject: Subject, s: Any, met: float, told: float) -> str:
+    """Why the free phase did not come to rest: let it go on, or begin again with shorter steps, and see."""
+    if np.isfinite(met):
+        if told <= LEAST:
+            return (
+                f"The free phase rests where ∂F/∂s is not 0 but {met:.1e}: its steps do not follow ∂F/∂s. Is a factor, "
+                "such as ρ', left out of them?"
+            )
+        later, _ = replace(subject, s=s).free()
+        if _residual(subject, 0.0, later) < 0.9 * met:
+            steps = getattr(subject.rule.free, "steps", None)
+            return f"Free phase not converged: residual {met:.1e}, still falling; raise `steps` (now {steps})."
+    if isinstance(free := subject.rule.free, Gradient):
+        shorter = replace(free, epsilon=free.epsilon / 1000)
+        near, _ = shorter(subject.F, subject.theta, subject.v, 0.0, subject.s)
+        before, after = (_residual(subject, 0.0, state) for state in (subject.s, near))
+        if after < 0.5 * np.nanmin([before, met]):
+            return (
+                f"Free phase not converged: residual {met:.1e}. It overshoots: take smaller steps (`epsilon`, now "
+                f"{free.epsilon:g}), and more of them."
+            )
+        if not (jump := _jump(subject, near, 2 * shorter.epsilon)).passed:
+            return f"Free phase not converged: residual {met:.1e}, for it goes to and fro. {jump.advice}"
+    if np.isfinite(met):
         return (
-            f"The free phase rests where ∂F/∂s is not 0 but {met:.1e}: its steps do not follow ∂F/∂s. Is a factor, "
-            "such as ρ', left out of them?"
+            f"Free phase not converged: residual {met:.1e}, and as many steps again do not help; take smaller steps, "
+            "and see that F is bounded from below."
         )
-    later, _ = replace(subject, s=s).free()
-    steps = getattr(subject.rule.free, "steps", None)
-    if _residual(subject, 0.0, later) < met / 2:
-        return f"Free phase not converged: residual {met:.1e}, still falling; raise `steps` (now {steps})."
     return (
-        f"Free phase not converged: residual {met:.1e}, and as many steps again do not help; take smaller steps "
-        "(`epsilon`, or `omega` of block descent), and see that F is bounded from below."
+        "The free phase runs away to infinity: F has no minimum that it could find. Give F a leak such as ½‖s‖² or a "
+        "`box`, or take smaller steps."
     )
 
 
@@ -159,11 +171,11 @@ def _symmetry(subject: Subject, s: Any) -> Check:
     return at_most("asymmetry of ∂²F/∂s²", np.max(_of_each(subject, s, one, 2)), 1e-6, advice)
 
 
-def _jump(subject: Subject, s: Any) -> Check:
-    """How far ∂F/∂s changes over a distance of 1e-6 around the fixed point: nothing, if F is smooth."""
+def _jump(subject: Subject, s: Any, reach: float = 1e-6) -> Check:
+    """How far ∂F/∂s changes within a distance `reach` of s: next to nothing, if F is smooth."""
 
     def one(energy: Any, x: Any, here: Any, d: Any) -> Any:
-        move = 1e-6 * jnp.sign(d)
+        move = reach * jnp.sign(d)
         return jnp.max(jnp.abs(jax.grad(energy)(x + move) - jax.grad(energy)(x - move)))
 
     size = float(np.max(_of_each(subject, s, one, 1)))
@@ -171,7 +183,7 @@ def _jump(subject: Subject, s: Any) -> Check:
         f"∂F/∂s jumps by {size:.2g} where the network rests: F has a kink there (|s|, max, a step, …), but the theory "
         "needs it twice differentiable. Smooth it, or make the kink an end of a `box`."
     )
-    return at_most("change of ∂F/∂s over 2e-6", size, 1e-3, advice)
+    return at_most(f"change of ∂F/∂s over {2 * reach:g}", size, 1e3 * reach, advice)
 
 
 def _minimum(subject: Subject, s: Any) -> Check:

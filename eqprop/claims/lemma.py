@@ -60,7 +60,7 @@ class Lemma(Claim):
         """∂²F/∂θ∂β − ∂²F/∂θ∂s (∂²F/∂s²)⁻¹ ∂²F/∂s∂β for one example; units at an end of the box do not move."""
         F, theta = subject.F, subject.theta
         flat, restore = ravel_pytree(s)
-        here = ravel_pytree(inside(subject, s))[0]
+        here = ravel_pytree(inside(subject.F, s))[0]
 
         def by_theta(beta: Any, s: Array) -> Any:
             return jax.grad(F)(theta, v, beta, restore(s))

@@ -56,7 +56,8 @@ class PathIntegral(Claim):
 
     def check(self, subject: Subject) -> Finding:
         s, _ = subject.free()
-        contrast = _contrast(subject, s, self.rule.nudge.beta)
+        nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, beta := self.rule.nudge.beta, s)
+        contrast = _contrast(subject.F, subject.theta, subject.v, beta, s, nudged)
 
         def errors(rule: STDP) -> list[float]:
             paths = [replace(rule, nudged=replace(rule.nudged, epsilon=e)) for e in self.epsilons]
@@ -99,15 +100,15 @@ class PathIntegral(Claim):
         return figure
 
 
-def _contrast(subject: Subject, s: Any, beta: float) -> Any:
+@compiled
+def _contrast(F: Any, theta: Any, v: Any, beta: float, s: Any, nudged: Any) -> Any:
     """−1/β (ρ(u_i^β) ρ(u_j^β) − ρ(u_i⁰) ρ(u_j⁰)) and its like for all of θ, by ∂F/∂θ at the two fixed points."""
-    nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, beta, s)
 
     def contrast(theta: Any) -> Array:
-        energy = jax.vmap(subject.F, in_axes=(None, 0, None, 0))
-        return jnp.mean(energy(theta, subject.v, beta, nudged) - energy(theta, subject.v, 0.0, s)) / beta
+        energy = jax.vmap(F, in_axes=(None, 0, None, 0))
+        return jnp.mean(energy(theta, v, beta, nudged) - energy(theta, v, 0.0, s)) / beta
 
-    return jax.grad(contrast)(subject.theta)
+    return jax.grad(contrast)(theta)
 
 
 @dataclass(frozen=True)

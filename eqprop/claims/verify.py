@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from eqprop.claims.another_view import AnotherView
 from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
@@ -87,7 +88,7 @@ def examine(
 ) -> list[Finding]:
     """All claims that apply to a subject. If it is not what the theory asks for, no more than what shows that."""
     found = []
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), np.errstate(all="ignore"):  # a value that is no number fails its check
         ailing = bool(words(subject))
         for claim in claims:
             if claim.applies(subject) and (not ailing or isinstance(claim, Dynamics | Theorem1)):

@@ -4,12 +4,13 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.progress import CountBar
 from eqprop.errors import InputError
 
-SHORT = ("layered", "layered, tanh", "double well", "pair")
+SHORT = ("layered", "layered, tanh", "double well", "pair of units")
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class Verify:
     """
 
     claims: tuple[str, ...] = ()
-    """which claims, by the beginnings of their names; none: all"""
+    """which claims, by name or the beginning of it; none: all"""
     subjects: tuple[str, ...] = ()
-    """which networks, by the beginnings of their names; none: all"""
+    """which networks, by name or the beginning of it; none: all"""
     short: bool = False
     """a minute: a few networks only, unless named"""
     list: bool = False
@@ -58,9 +59,12 @@ class Verify:
             raise SystemExit(1)
 
 
-def _named(what: str, beginnings: tuple[str, ...], there: dict) -> dict:
-    """What there is whose name begins like one of those given; all, if none are given."""
-    for beginning in beginnings:
-        if not any(name.startswith(beginning) for name in there):
-            raise InputError(f"--{what} {beginning!r}: there is none that begins so; see `eqprop verify --list`")
-    return {name: one for name, one in there.items() if not beginnings or name.startswith(beginnings)}
+def _named(what: str, asked: tuple[str, ...], there: dict[str, Any]) -> dict[str, Any]:
+    """What there is of that name, or of names that begin so; all, if none are asked for."""
+    found = set() if asked else set(there)
+    for name in asked:
+        some = {name} & there.keys() or {full for full in there if full.startswith(name)}
+        if not some:
+            raise InputError(f"--{what} {name!r}: there is none that begins so; see `eqprop verify --list`")
+        found |= some
+    return {name: one for name, one in there.items() if name in found}
