@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from eqprop.energy.total import UNBOUNDED, TotalEnergy
+from eqprop.energy.total import UNBOUNDED, TotalEnergy, box_of
 from eqprop.errors import InputError
 
 
@@ -106,7 +106,7 @@ class Holomorphic(Nudge):
             raise InputError(f"points={self.points!r}: give a whole number of 2 or more points on the circle")
 
     def check(self, F: TotalEnergy) -> None:
-        if (box := getattr(F, "box", UNBOUNDED)) != UNBOUNDED:
+        if (box := box_of(F)) != UNBOUNDED:
             raise InputError(
                 f"the holomorphic nudge needs a smooth energy, and this one clips states to {box}: "
                 "take the sigmoid or tanh as activation, or the symmetric nudge"

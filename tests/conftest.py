@@ -13,6 +13,8 @@ STORE = {
     "jax_compilation_cache_dir": str(Path(__file__).parent.parent / ".pytest_cache" / "jax"),
     "jax_persistent_cache_min_compile_time_secs": 0.1,
     "jax_persistent_cache_min_entry_size_bytes": -1,
+    # Most programs here run for milliseconds: to compile them well takes longer than they do.
+    "jax_disable_most_optimizations": True,
 }
 for option, value in STORE.items():
     jax.config.update(option, value)

@@ -54,7 +54,7 @@ def reached(folder: Path) -> tuple[int, int]:
 # ---- killed ----
 
 KILLS = 5
-SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 300 --nudged-steps 20 --epochs 20"
+SETTINGS = "digits --persistent --nudge random-sign --hidden 200 --free-steps 300 --nudged-steps 20 --epochs 8"
 PATIENCE = 300  # seconds, after which a process is taken to hang
 
 

@@ -112,6 +112,10 @@ class Unclipped(ep.Gradient):
         return super().step(lambda *args: F(*args), theta, v, beta, s, t)
 
 
+def penalised(theta: Any, y: Any, s: Any) -> Any:
+    return jnp.sum((s - y) ** 2) / 2 + 0.05 * sum(jnp.sum(leaf**2) for leaf in theta.values())
+
+
 def untied(theta: Any, x: Any, s: Any) -> Any:
     """The first unit feels the second, and not the other way round."""
     hidden, output = s[:2], s[2:]
@@ -140,10 +144,12 @@ def with_rule(subject: str, **changes: Any) -> Subject:
     return replace(whole, rule=replace(whole.rule, **changes))
 
 
-def with_class(subject: str, kind: type[ep.EquilibriumPropagation]) -> Subject:
+def with_class(subject: str, kind: type[ep.EquilibriumPropagation], cost: Any = None) -> Subject:
     whole = SUBJECTS[subject]()
-    rule = whole.rule
-    return replace(whole, rule=kind(ep.Symmetric(), rule.free, rule.nudged))
+    rule, F = whole.rule, whole.F
+    if cost is not None:
+        F = ep.Total(F.energy, cost)  # pyright: ignore[reportAttributeAccessIssue]
+    return replace(whole, F=F, rule=kind(ep.Symmetric(), rule.free, rule.nudged))
 
 
 def with_energy(subject: str, energy: Any) -> Subject:
@@ -156,7 +162,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
     "flipped sign": (lambda: with_class("quadratic", Flipped), Theorem1(), Dynamics()),
     "sum for mean": (lambda: with_class("quadratic", Summed), Theorem1(), Multiplier()),
     "missing 1/β": (lambda: with_rule("quadratic", nudge=Undivided()), Theorem1(), Proposition1()),
-    "penalty left out of ∂F/∂θ": (lambda: with_class("cross-entropy, tanh, L2", OfTheEnergyAlone), Theorem1(), None),
+    "penalty left out of ∂F/∂θ": (lambda: with_class("quadratic", OfTheEnergyAlone, penalised), Theorem1(), Lemma()),
     "holomorphic weights turned round": (lambda: with_rule("quadratic", nudge=Clockwise()), Theorem1(), Lemma()),
     "one-sided, called symmetric": (SUBJECTS["quadratic"], Order({"fault": (HalfPulled(), 2)}), None),
     "weights of 4 points turned round": (SUBJECTS["quadratic"], Order({"fault": (Clockwise(points=4), 4)}), None),

@@ -11,10 +11,10 @@ import numpy as np
 from jax import Array
 
 from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, cosine, near, order
-from eqprop.claims.calculus import inside
 from eqprop.compile import compiled
 from eqprop.energy import Hopfield, cost_of
 from eqprop.relax import Gradient
+from eqprop.relax.box import inside
 from eqprop.train.naming import named
 
 if TYPE_CHECKING:

@@ -133,6 +133,11 @@ def flat(tree: Any) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
+def rows(tree: Any) -> np.ndarray:
+    """All numbers of a tree, in a row for each of its leaves' first axis."""
+    return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(tree)], axis=1)
+
+
 def order(x: Any, errors: Any) -> float:
     """The slope of errors over x on logarithmic axes."""
     return float(np.polyfit(np.log(x), np.log(errors), 1)[0])

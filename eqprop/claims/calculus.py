@@ -10,14 +10,14 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Subject
-from eqprop.energy.total import UNBOUNDED, TotalEnergy, slope
+from eqprop.energy.total import UNBOUNDED, box_of, slope
 
 DIRECTIONS = 40
 
 
 def is_smooth(subject: Subject) -> bool:
     """Whether F has no box: then settled states have no kinks either."""
-    return getattr(subject.F, "box", UNBOUNDED) == UNBOUNDED
+    return box_of(subject.F) == UNBOUNDED
 
 
 def step_size(subject: Subject) -> float:
@@ -69,12 +69,6 @@ def along(gradient: Any, directions: Any) -> np.ndarray:
     """⟨gradient, d⟩ for each direction d."""
     products = jax.tree.map(lambda g, d: np.tensordot(d, np.asarray(g), np.ndim(g)), gradient, directions)
     return np.sum(jax.tree.leaves(products), axis=0)
-
-
-def inside(F: TotalEnergy, s: Any) -> Any:
-    """Which units are free to move either way; the others rest at an end of the box."""
-    low, high = getattr(F, "box", UNBOUNDED)
-    return jax.tree.map(lambda u: (u > low) & (u < high), s)
 
 
 def derivative(subject: Subject, f: Callable[[Any], Any], x: float = 0.0) -> Any:

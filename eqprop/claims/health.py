@@ -11,9 +11,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Check, Subject, at_most, flat
-from eqprop.energy.total import UNBOUNDED, slope
+from eqprop.energy.total import slope
 from eqprop.relax import Gradient
-from eqprop.relax.box import residual
+from eqprop.relax.box import inside, residual
 
 LEAST = 1e-6
 """A residual that counts as none."""
@@ -124,8 +124,7 @@ def _of_each(subject: Subject, s: Any, one: Callable[..., Any], vectors: int = 0
     _, restore = ravel_pytree(subject.one()[1])
     count = len(jax.tree.leaves(s)[0])
     x = np.stack([flat(jax.tree.map(lambda u, i=i: u[i], s)) for i in range(count)])
-    low, high = getattr(subject.F, "box", UNBOUNDED)
-    here = (x > low) & (x < high)
+    here = inside(subject.F, x)
     random = here * np.random.default_rng(0).normal(size=(vectors, *x.shape))
 
     def example(v: Any, x: Any, here: Any, *random: Any) -> Any:

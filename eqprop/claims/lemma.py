@@ -9,8 +9,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, relative
-from eqprop.claims.calculus import along, derivative, differences, directions, hessian, inside
+from eqprop.claims.calculus import along, derivative, differences, directions, hessian
 from eqprop.claims.health import explained
+from eqprop.relax.box import inside
 
 
 class Lemma(Claim):

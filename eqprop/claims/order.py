@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from eqprop.claims.base import Claim, Finding, Subject, flat, near, order, relative
+from eqprop.claims.base import Claim, Finding, Subject, flat, near, order, relative, rows
 from eqprop.claims.calculus import is_smooth
 from eqprop.claims.health import explained
 from eqprop.compile import compiled
@@ -65,7 +65,7 @@ class Order(Claim):
             for name, (nudge, _) in self.asked(subject).items()
         }
         betas = np.concatenate([beta for some in points.values() for beta, _ in some])
-        slopes = iter(_rows(_slopes(subject.rule.nudged, subject.F, subject.theta, subject.v, s, betas)))
+        slopes = iter(rows(_slopes(subject.rule.nudged, subject.F, subject.theta, subject.v, s, betas)))
         return {
             name: [relative(sum(w_k * next(slopes) for w_k in w).real, exact) for _, w in some]
             for name, some in points.items()
@@ -90,11 +90,6 @@ class Order(Claim):
         axes.grid(alpha=0.3)
         axes.legend(loc="lower right")
         return figure
-
-
-def _rows(tree: Any) -> np.ndarray:
-    """A tree of arrays as one with a row for each of their first axis."""
-    return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(tree)], axis=1)
 
 
 @compiled

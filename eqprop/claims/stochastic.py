@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, flat, near, relative
+from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, flat, near, relative, rows
 from eqprop.claims.boltzmann import Boltzmann, boltzmann
 from eqprop.compile import compiled
 from eqprop.errors import InputError
@@ -127,7 +127,7 @@ class ExpectedGradient(_Sampled):
 
     def check(self, subject: Subject) -> Finding:
         exact, theta = self.exact(subject), subject.theta
-        found, wanted = self._estimates(subject), np.asarray(flat(_difference(exact.by_theta, theta, NUDGE)))
+        found, wanted = self._estimates(subject), flat(_difference(exact.by_theta, theta, NUDGE))
         widest = np.max(_reach(found, wanted.size)) / np.max(np.abs(wanted))
         gradient = jax.grad(exact.expected_cost)(theta, 0.0)
         limit = relative(_difference(exact.by_theta, theta, 1e-3), gradient)
@@ -145,7 +145,7 @@ class ExpectedGradient(_Sampled):
         rule = StochasticEquilibriumPropagation(self.nudge, self.sampler)
         v, s = jax.tree.map(lambda a: a[:1], (subject.v, subject.s))
         keys = jax.random.split(jax.random.key(self.seed), self.chains)
-        return np.asarray(jax.vmap(lambda key: flat(rule(subject.F, subject.theta, v, s, key)[0]))(keys))
+        return rows(jax.vmap(lambda key: rule(subject.F, subject.theta, v, s, key)[0])(keys))
 
 
 class NudgedCost(_Sampled):

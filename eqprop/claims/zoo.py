@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from eqprop.claims.base import Subject
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.energy import Activation, Hopfield, Total, hard_sigmoid, sigmoid, tanh
-from eqprop.energy.total import UNBOUNDED
+from eqprop.energy.total import UNBOUNDED, box_of
 from eqprop.nudge import Holomorphic, Symmetric
 from eqprop.relax import Block, Gradient
 from eqprop.rule import EquilibriumPropagation
@@ -35,7 +35,7 @@ class Problem:
     def subject(self, name: str, seed: int = 3) -> Subject:
         """The problem as what claims are checked on: it settles until nothing moves."""
         relaxation = precise(self.block)
-        smooth = getattr(self.F, "box", UNBOUNDED) == UNBOUNDED
+        smooth = box_of(self.F) == UNBOUNDED
         rule = EquilibriumPropagation(Holomorphic() if smooth else Symmetric(), relaxation, relaxation)
         return Subject(name, self.F, *self.draw(seed), rule)
 

@@ -48,7 +48,7 @@ class Total(eqx.Module):
 
     @property
     def box(self) -> tuple[float, float]:
-        return getattr(self.energy, "box", UNBOUNDED)
+        return box_of(self.energy)
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
@@ -67,6 +67,11 @@ class Total(eqx.Module):
         added = self.cost.curvature(beta)
         bounds = self.energy.curvature(theta, x, s, block)
         return {layer: bound + added.get(layer, 0.0) for layer, bound in bounds.items()}
+
+
+def box_of(F: Any) -> tuple[float, float]:
+    """The (low, high) that states are clipped to; all numbers, if F does not say."""
+    return getattr(F, "box", UNBOUNDED)
 
 
 def slope(F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Any:

@@ -6,15 +6,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from eqprop.energy.total import UNBOUNDED, TotalEnergy
+from eqprop.energy.total import UNBOUNDED, TotalEnergy, box_of
 
 
 def project(F: TotalEnergy, s: Any) -> Any:
     """Π: each unit clipped to the box of F, if F has one (section 5.1)."""
-    low, high = getattr(F, "box", UNBOUNDED)
+    low, high = box_of(F)
     if (low, high) == UNBOUNDED:  # complex states cannot be clipped, and need not be
         return s
     return jax.tree.map(lambda u: jnp.clip(u, low, high), s)
+
+
+def inside(F: TotalEnergy, s: Any) -> Any:
+    """Which units are free to move either way; the others rest at an end of the box."""
+    low, high = box_of(F)
+    return jax.tree.map(lambda u: (u > low) & (u < high), s)
 
 
 def residual(F: TotalEnergy, s: Any, force: Any) -> Array:

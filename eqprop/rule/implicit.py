@@ -9,8 +9,9 @@ from jax import Array
 from optax.tree_utils import tree_vdot
 
 from eqprop.compile import compiled
-from eqprop.energy.total import UNBOUNDED, TotalEnergy, cost_of, energy_of
+from eqprop.energy.total import TotalEnergy, cost_of, energy_of
 from eqprop.relax import Block, Info, Relaxation
+from eqprop.relax.box import inside
 
 
 class Solved(NamedTuple):
@@ -55,8 +56,6 @@ def multiplier(F: TotalEnergy, theta: Any, v: Any, s: Any, tol: float) -> tuple[
 
     By Lineax's conjugate gradients. In units that rest at an end of the box it is 0, for they stay there.
     """
-    low, high = getattr(F, "box", UNBOUNDED)
-    inside = jax.tree.map(lambda u: (u > low) & (u < high), s)
 
     def by_s(part: Any, s: Any) -> Any:
         return jax.vmap(jax.grad(part, argnums=2), in_axes=(None, 0, 0))(theta, v, s)
@@ -64,18 +63,18 @@ def multiplier(F: TotalEnergy, theta: Any, v: Any, s: Any, tol: float) -> tuple[
     def hessian(d: Any) -> Any:
         return jax.jvp(lambda s: by_s(energy_of(F), s), (s,), (d,))[1]
 
-    return _solve(hessian, jax.tree.map(jnp.negative, by_s(cost_of(F), s)), inside, tol)
+    return _solve(hessian, jax.tree.map(jnp.negative, by_s(cost_of(F), s)), inside(F, s), tol)
 
 
-def _solve(hessian: Any, b: Any, inside: Any, tol: float) -> tuple[Any, Array]:
-    """x with (H x)_i = b_i for the units inside the box, and x_i = 0 for the others; and whether it was found."""
+def _solve(hessian: Any, b: Any, here: Any, tol: float) -> tuple[Any, Array]:
+    """x with (H x)_i = b_i for units that are `here`, and x_i = 0 for the others; and whether it was found."""
     import lineax as lx  # takes its time to load, and few need it
 
     def keep(x: Any) -> Any:
-        return jax.tree.map(lambda u, here: jnp.where(here, u, 0), x, inside)
+        return jax.tree.map(lambda u, free: jnp.where(free, u, 0), x, here)
 
     def matvec(x: Any) -> Any:
-        return jax.tree.map(lambda h, u, here: jnp.where(here, h, u), hessian(keep(x)), x, inside)
+        return jax.tree.map(lambda h, u, free: jnp.where(free, h, u), hessian(keep(x)), x, here)
 
     operator = lx.FunctionLinearOperator(matvec, jax.eval_shape(lambda: b), lx.positive_semidefinite_tag)
     # Precision is asked for unit by unit, and b is 0 in most of them: so relative to the largest.
