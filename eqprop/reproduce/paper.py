@@ -82,8 +82,8 @@ def as_written(net: Net, seed: int = 0) -> Trial:
 
 
 # An output that its input holds below −β or above 1 + β feels no nudge: to learn the last of the training examples the
-# pull must be strong. Beside an equal push, which generalises best, deep networks do not bear it (see `Asymmetric`), and
-# where not all can be learned, as in Fashion-MNIST, it must not be so from the start: it grows while the rates fall.
+# pull must be strong. Beside an equal push, which generalises best, deep networks do not bear it (see `Asymmetric`).
+# Where not all can be learned, as in Fashion-MNIST, it must not be so from the start: it grows while the rates fall.
 RECIPES = {
     1: (
         SettlingOptions(beta=0.98),
