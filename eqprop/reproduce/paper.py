@@ -90,8 +90,8 @@ RECIPES = {
         LearningOptions(epochs=40, batch_size=20, learning_rate=(0.00015,), decay=0.95),
     ),
     2: (
-        SettlingOptions(nudge="asymmetric", growth=1.08),
-        LearningOptions(epochs=30, batch_size=50, learning_rate=(0.0005,), decay=0.88),
+        SettlingOptions(nudge="asymmetric", growth=1.065),
+        LearningOptions(epochs=27, batch_size=50, learning_rate=(0.0005,), decay=0.87),
     ),
     3: (
         SettlingOptions(nudge="asymmetric", beta=1.0),
