@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def footer(commands: list[str]) -> str:
+def footer(commands: Sequence[str]) -> str:
     """The commands, the date and the machine."""
     about = ", ".join(f"{key} {value}" for key, value in machine().items())
     return f"*{', '.join(f'`{command}`' for command in commands)}, {time.strftime('%Y-%m-%d')}: {about}.*"

@@ -260,6 +260,60 @@ def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(
     assert json.loads(json.dumps(report.to_dict()))["passed"]
 
 
+def linear(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    x, y = v
+    return jnp.sum((s - theta @ x) ** 2) / 2 + beta * jnp.sum((s - y) ** 2) / 2
+
+
+A = MATRIX["A"]
+NOTHING_LEFT_TO_LEARN = {
+    "at the target": (linear, A, (X, X @ A.T), jnp.zeros((3, 2))),
+    "from where it rests": (linear, A, (X, Y), X @ A.T),
+    "exact at every β": (lambda t, v, b, s: linear(t, v, 0.0, s) + b * s @ v[1], A, (X, Y), jnp.zeros((3, 2))),
+    "no cost": (lambda t, v, b, s: linear(t, v, 0.0, s), A, (X, Y), jnp.zeros((3, 2))),
+    "labels": (
+        lambda t, v, b, s: jnp.sum((s - t @ v[0]) ** 2) / 2 - b * jax.nn.log_softmax(s)[v[1]],
+        A,
+        (X, jnp.array([0, 1, 1])),
+        jnp.zeros((3, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING_LEFT_TO_LEARN)
+def test_what_is_right_is_not_called_wrong(case: str) -> None:
+    claims = [Dynamics(), Theorem1(), Order(), Proposition1(), Multiplier()]
+    report = ep.verify(*NOTHING_LEFT_TO_LEARN[case], claims=claims)
+    assert report.passed, str(report)
+    assert len(report.findings) == len(claims)
+
+
+def test_a_network_of_many_weights_or_with_a_cost_of_ones_own_can_be_verified() -> None:
+    net = ep.Hopfield.layered(784, 60, 10)
+    F = ep.Total(net, lambda theta, y, s: jnp.sum((s["output"] - y) ** 2))
+    v = (jnp.linspace(0, 1, 784)[None], jnp.ones((1, 10)))
+    report = ep.verify(F, net.init(jax.random.key(0)), v, claims=[Multiplier(), Theorem1()])
+    assert report.passed, str(report)
+
+
+def test_the_slopes_are_those_of_the_theory() -> None:
+    for check in Order().check(SUBJECTS["user energy"]()).checks:
+        assert check.value == pytest.approx(int(check.wanted[0]), abs=0.15)
+
+
+def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    ailing = ep.verify(ep.Total(bottomless, squared), MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Lemma()])
+    assert not ailing.passed
+    assert "runs away" in str(ailing)
+    assert run("verify", "--claims", "STDP curve", "--subjects", "quadratic") == 2
+    assert "none of these claims" in capsys.readouterr().err
+
+
+def test_a_subject_is_examined_the_same_each_time() -> None:
+    subject = SUBJECTS["quadratic"]()
+    assert len(Dynamics().check(subject).checks) == len(Dynamics().check(subject).checks)
+
+
 def test_what_cannot_be_verified_is_refused() -> None:
     with pytest.raises(ep.InputError, match="cannot be called"):
         ep.verify(3, {}, (X, Y))  # pyright: ignore[reportArgumentType]
@@ -267,6 +321,14 @@ def test_what_cannot_be_verified_is_refused() -> None:
         ep.verify(lambda *_: jnp.zeros(()), {}, (X, Y))
     with pytest.raises(ep.InputError, match="same examples"):
         ep.verify(lambda *_: jnp.zeros(()), {}, (X, Y[:2]))
+    with pytest.raises(ep.InputError, match="theta holds no arrays"):
+        ep.verify(lambda *_: jnp.zeros(()), {}, (X, Y), Y)
+    with pytest.raises(ep.InputError, match="v holds a value that is not finite"):
+        ep.verify(linear, A, (X, Y * jnp.nan), Y)
+    with pytest.raises(ep.InputError, match="give each example its state"):
+        ep.verify(linear, A, (X, Y), Y[:2])
+    with pytest.raises(ep.InputError, match="one real number"):
+        ep.verify(lambda theta, v, beta, s: s, A, (X, Y), Y)
 
 
 def test_a_value_that_is_no_number_fails() -> None:

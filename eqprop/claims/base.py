@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Subject:
     """What a claim is checked on: F with weights θ, examples v, the states s they start from, and how they settle.
 
@@ -115,10 +115,14 @@ class Claim(abc.ABC):
 # In NumPy: each shape of an operation of JAX's own would be compiled, for a handful of numbers.
 
 
+SMALL = 1e-3
+"""What is expected to be smaller must be met as if it were so large: below it, rounding is all there is."""
+
+
 def relative(found: Any, expected: Any) -> float:
-    """‖found − expected‖ / ‖expected‖ over all leaves; the absolute distance if nothing is expected."""
+    """‖found − expected‖ / ‖expected‖ over all leaves, where what is expected counts as `SMALL` at least."""
     a, b = flat(found), flat(expected)
-    return float(np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0))
+    return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), SMALL))
 
 
 def cosine(a: Any, b: Any) -> float:

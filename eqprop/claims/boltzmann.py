@@ -137,11 +137,14 @@ def _grid(F: Energy, theta: Any, start: Array, T: float, betas: Sequence[float])
 
 
 def _bowl(F: Energy, theta: Any, start: Array, beta: float) -> bool:
-    """Whether F has the same positive Hessian wherever one looks, near and far."""
+    """Whether F has the same positive Hessian wherever one looks, near and far; with weights beside θ the same too."""
     points = start + np.random.default_rng(0).normal(size=(8, len(start))) * np.repeat([0.1, 10.0], 4)[:, None]
-    H = np.asarray(_hessians(F, theta, beta, points))
-    size = np.abs(H[0]).max()
-    return bool(np.abs(H - H[0]).max() <= 1e-4 * size and np.linalg.eigvalsh(H[0])[0] > 1e-6 * size)
+    for weights in (theta, jax.tree.map(lambda w: w + 0.01, theta)):  # for ∂F/∂θ is to be quadratic as well
+        H = np.asarray(_hessians(F, weights, beta, points))
+        size = np.abs(H[0]).max()
+        if not (np.abs(H - H[0]).max() <= 1e-4 * size and np.linalg.eigvalsh(H[0])[0] > 1e-6 * size):
+            return False
+    return True
 
 
 @compiled

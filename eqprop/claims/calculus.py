@@ -8,9 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from optax.tree_utils import tree_vdot
 
 from eqprop.claims.base import Subject
+from eqprop.compile import compiled
 from eqprop.energy.total import UNBOUNDED, box_of, slope
+from eqprop.train.naming import named
 
 DIRECTIONS = 40
 
@@ -26,8 +29,8 @@ def step_size(subject: Subject) -> float:
     return 1e-3 if is_smooth(subject) and not kinked else 1e-6
 
 
-def differences(subject: Subject, f: Callable[[Any], Any], x: Any, directions: Any) -> Any:
-    """The derivative of f at x along each of the `directions` (first axis), from values of f only.
+def differences(subject: Subject, f: Callable[[Any], Any], x: Any) -> Any:
+    """The derivative of f at x along each `direction` (first axis), from values of f only.
 
     (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴)
     """
@@ -35,46 +38,51 @@ def differences(subject: Subject, f: Callable[[Any], Any], x: Any, directions: A
     far = delta * jnp.array([-2.0, -1.0, 1.0, 2.0])
     weights = jnp.array([1.0, -8.0, 8.0, -1.0]) / (12 * delta)
 
-    def at(point: tuple[Any, Any]) -> Any:
-        direction, distance = point
-        return f(jax.tree.map(lambda a, d: a + distance * d, x, direction))
+    def one(i: Array) -> Any:
+        d = direction(x, i)
+        values = jax.lax.map(lambda distance: f(jax.tree.map(lambda a, b: a + distance * b, x, d)), far)
+        return jax.tree.map(lambda values: jnp.tensordot(weights, values, 1), values)
 
-    def along(direction: Any) -> Any:
-        points = jax.tree.map(lambda d: jnp.stack([d] * 4), direction), far
-        return jax.tree.map(lambda values: jnp.tensordot(weights, values, 1), jax.lax.map(at, points))
-
-    return jax.jit(lambda: jax.lax.map(along, directions))()
-
-
-def directions(theta: Any) -> tuple[Any, dict[str, slice]]:
-    """Directions in θ, and which of them are within each part of it, by name.
-
-    One for each number of a part, or `DIRECTIONS` at random if it has more.
-    """
-    leaves, treedef = jax.tree.flatten(theta)
-    paths = [jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in jax.tree.leaves_with_path(theta)]
-    counts = [min(leaf.size, DIRECTIONS) for leaf in leaves]
-    ends = np.cumsum(counts)
-    parts, random = [], np.random.default_rng(0)
-    for leaf, count, end in zip(leaves, counts, ends, strict=True):
-        moves = np.zeros((ends[-1], leaf.size))
-        few, many = np.eye(leaf.size), random.normal(size=(count, leaf.size)) / np.sqrt(leaf.size)
-        moves[end - count : end] = few if count == leaf.size else many
-        parts.append(moves.reshape(-1, *leaf.shape))
-    slices = [slice(int(end - count), int(end)) for end, count in zip(ends, counts, strict=True)]
-    return jax.tree.unflatten(treedef, parts), dict(zip((path or "θ" for path in paths), slices, strict=True))
-
-
-def along(gradient: Any, directions: Any) -> np.ndarray:
-    """⟨gradient, d⟩ for each direction d."""
-    products = jax.tree.map(lambda g, d: np.tensordot(d, np.asarray(g), np.ndim(g)), gradient, directions)
-    return np.sum(jax.tree.leaves(products), axis=0)
+    return jax.jit(lambda: jax.lax.map(one, jnp.arange(_count(x))))()
 
 
 def derivative(subject: Subject, f: Callable[[Any], Any], x: float = 0.0) -> Any:
     """The derivative of f at the number x, from values of f only."""
-    found = differences(subject, f, jnp.asarray(x), jnp.ones(1))
-    return jax.tree.map(lambda a: a[0], found)
+    return jax.tree.map(lambda a: a[0], differences(subject, f, jnp.asarray(x)))
+
+
+@compiled
+def along(gradient: Any) -> Array:
+    """⟨gradient, d⟩ for each `direction` d in what it is shaped like."""
+    return jax.lax.map(lambda i: tree_vdot(gradient, direction(gradient, i)), jnp.arange(_count(gradient)))
+
+
+def direction(x: Any, i: Array) -> Any:
+    """The i-th direction in x, which is 0 but in one of its `parts`.
+
+    In parts of up to `DIRECTIONS` numbers there is one along each; in others there are so many at random. All of them
+    together would be far larger than x, so they are made when they are needed.
+    """
+    made = []
+    for leaf, part in zip(jax.tree.leaves(x), parts(x).values(), strict=True):
+        if (size := np.size(leaf)) <= DIRECTIONS:
+            d = jnp.where(jnp.arange(size) == i - part.start, 1.0, 0.0)
+        else:
+            here = (i >= part.start) & (i < part.stop)
+            d = here * jax.random.normal(jax.random.fold_in(jax.random.key(0), i), (size,)) / np.sqrt(size)
+        made.append(d.reshape(np.shape(leaf)))
+    return jax.tree.unflatten(jax.tree.structure(x), made)
+
+
+def parts(x: Any) -> dict[str, slice]:
+    """Which of the directions lie in each of x's leaves, by name."""
+    counts = {name or "θ": min(np.size(leaf), DIRECTIONS) for name, leaf in named(x).items()}
+    ends = np.cumsum([*counts.values()])
+    return {name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts.items(), ends, strict=True)}
+
+
+def _count(x: Any) -> int:
+    return max(part.stop for part in parts(x).values())
 
 
 def hessian(subject: Subject, v: Any, beta: Any, s: Any) -> Array:

@@ -15,8 +15,8 @@ from eqprop.energy.total import slope
 from eqprop.relax import Gradient
 from eqprop.relax.box import inside, residual
 
-LEAST = 1e-6
-"""A residual that counts as none."""
+LEAST = 1e-9
+"""A residual that counts as none: the differences that claims are checked by are of 1e-6."""
 
 DENSE = 2000
 """Up to so many units the Hessian is looked at as a matrix."""
@@ -35,33 +35,15 @@ def explained(subject: Subject, checks: list[Check], otherwise: str = "") -> lis
     return [check if check.passed else replace(check, advice=check.advice or advice) for check in checks]
 
 
-def checkup(subject: Subject) -> list[Check]:
+@lru_cache(maxsize=8)
+def checkup(subject: Subject) -> tuple[Check, ...]:
     """What every claim takes for granted: F is smooth, ∂F/∂s is its derivative, and both phases come to rest."""
-    return _checkup(_Same(subject))
-
-
-class _Same:
-    """A subject that equals itself only, so that it is examined once."""
-
-    def __init__(self, subject: Subject):
-        self.subject = subject
-
-    def __hash__(self) -> int:
-        return id(self.subject)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.subject is self.subject
-
-
-@lru_cache(maxsize=64)
-def _checkup(same: _Same) -> list[Check]:
-    subject = same.subject
     s, info = subject.free()
     met = _residual(subject, 0.0, s)
     advice = "" if met <= LEAST else _unsettled(subject, s, met, float(jnp.max(info.residual)))
     settled = at_most("residual of the free phase", met, LEAST, advice)
     if not np.isfinite(met):
-        return [settled]
+        return (settled,)
     checks = [_force(subject, s), _symmetry(subject, s), _jump(subject, s), settled]
     if settled.passed:
         nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, 1e-3, s)
@@ -69,7 +51,7 @@ def _checkup(same: _Same) -> list[Check]:
         advice = f"Nudged phase not converged: residual {met:.1e}; raise `steps` of the nudged relaxation."
         checks.append(at_most("residual of the nudged phase, β = 0.001", met, LEAST, advice))
         checks.append(_minimum(subject, s))
-    return checks
+    return tuple(checks)
 
 
 def _residual(subject: Subject, beta: float, s: Any) -> float:
@@ -89,6 +71,8 @@ def _unsettled(subject: Subject, s: Any, met: float, told: float) -> str:
                 f"The free phase rests where ∂F/∂s is not 0 but {met:.1e}: its steps do not follow ∂F/∂s. Is a factor, "
                 "such as ρ', left out of them?"
             )
+        if (tol := getattr(subject.rule.free, "tol", None)) is not None and told <= tol:
+            return f"Free phase not converged far enough: residual {met:.1e}; lower `tol` (now {tol:g}) to 1e-12."
         later, _ = replace(subject, s=s).free()
         if _residual(subject, 0.0, later) < 0.9 * met:
             steps = getattr(subject.rule.free, "steps", None)

@@ -9,7 +9,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, relative
-from eqprop.claims.calculus import along, derivative, differences, directions, hessian
+from eqprop.claims.calculus import along, derivative, differences, hessian, parts
 from eqprop.claims.health import explained
 from eqprop.relax.box import inside
 
@@ -45,14 +45,13 @@ class Lemma(Claim):
             v, s = nudged(one.theta, beta)
             return jax.grad(one.F)(one.theta, v, beta, s)
 
-        moves, parts = directions(one.theta)
-        left = differences(one, by_beta, one.theta, moves)
-        right = along(derivative(one, by_theta, self.beta), moves)
-        formula = along(jax.jit(lambda v, s: self.formula(one, v, s))(*nudged(one.theta, self.beta)), moves)
+        left = differences(one, by_beta, one.theta)
+        right = along(derivative(one, by_theta, self.beta))
+        formula = along(jax.jit(lambda v, s: self.formula(one, v, s))(*nudged(one.theta, self.beta)))
         pairs = {"d/dθ ∂F/∂β beside d/dβ ∂F/∂θ": left, "by the inverse Hessian beside d/dβ ∂F/∂θ": formula}
         checks = [
             at_most(f"{name}: {what}", relative(found[part], right[part]), 1e-4)
-            for name, part in parts.items()
+            for name, part in parts(one.theta).items()
             for what, found in pairs.items()
         ]
         return self.found(subject, explained(subject, checks))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.claims.base import Claim, Finding, Subject, at_most
+from eqprop.claims.base import SMALL, Claim, Finding, Subject, at_most
 from eqprop.claims.calculus import derivative, is_smooth
 from eqprop.claims.health import explained
 from eqprop.energy.total import cost_of
@@ -34,9 +34,9 @@ class Proposition1(Claim):
 
         slopes, move = derivative(subject, lambda beta: (cost(s := nudged(beta)), s))
         stiff = jax.jit(jax.vmap(lambda v, s, d: self.curvature(subject, v, s, d)))(subject.v, free, move)
-        size = jnp.max(jnp.abs(stiff)) + 1e-30
+        size = jnp.maximum(jnp.max(jnp.abs(stiff)), SMALL)
         checks = [
-            at_most("largest slope of C over β at 0, relative", jnp.max(slopes) / size, 0),
+            at_most("largest slope of C over β at 0, relative", jnp.max(slopes) / size, 1e-4),
             at_most("slope beside −λᵀHλ", jnp.max(jnp.abs(slopes + stiff)) / size, 1e-4),
         ]
         betas = BETAS if is_smooth(subject) else BETAS[BETAS > -0.75]

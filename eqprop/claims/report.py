@@ -3,7 +3,7 @@
 import inspect
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        return all(finding.passed for finding in self.findings)
+        return bool(self.findings) and all(finding.passed for finding in self.findings)
 
     @property
     def failures(self) -> dict[tuple[str, str], tuple[Check, ...]]:
@@ -79,8 +79,9 @@ class Report:
             ],
         }
 
-    def save(self, folder: Path, commands: list[str]) -> None:
+    def save(self, folder: str | Path, commands: Sequence[str] = ()) -> None:
         """README.md with every number, and the figures beside it."""
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         figures = self.plot()
         lines = ["# The paper's claims, checked", "", *_summary(self), ""]
@@ -116,4 +117,5 @@ def _quoted(claim: Claim) -> list[str]:
 
 def _row(finding: Finding, check: Check) -> str:
     mark = "holds" if check.passed else f"**fails** {check.advice}"
-    return f"| {finding.subject} | {check.what.replace('|', '∣')} | {check.value:.3g} | {check.wanted} | {mark} |"
+    cells = (finding.subject, check.what, f"{check.value:.3g}", check.wanted, mark)
+    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"

@@ -131,9 +131,12 @@ class TimingCurve(Claim):
     delays: int = 33
 
     def applies(self, subject: Subject) -> bool:
-        """To the zoo's `pair`: two units of one layer, and no synapse between them."""
+        """To two units, each with a strong input of its own, and no synapse between them: the zoo's `pair`."""
         net = getattr(subject.F, "energy", None)
-        return isinstance(net, Hopfield) and [*net.free.values()] == [2] and len(net.synapses) == 1
+        if not isinstance(net, Hopfield) or [size for _, size in net.layers] != [2, 2] or len(net.synapses) != 1:
+            return False
+        (weights,) = subject.theta["W"].values()
+        return bool(weights[0, 0] >= 10 and np.allclose(weights, weights[0, 0] * np.eye(2)))
 
     def plasticity(self, rho: Array, change: Array) -> Array:
         """ρ(u_i) Δu_j, with i = 0 the presynaptic unit and j = 1 the postsynaptic one."""

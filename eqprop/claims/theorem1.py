@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, cosine, flat, relative
-from eqprop.claims.calculus import along, differences, directions, is_smooth
+from eqprop.claims.calculus import along, differences, is_smooth, parts
 from eqprop.claims.health import explained
 from eqprop.energy.total import cost_of
 from eqprop.nudge import Holomorphic
@@ -35,20 +35,20 @@ class Theorem1(Claim):
         exact, _, _ = ImplicitGradient(subject.rule.free, tol=1e-13)(subject.F, subject.theta, subject.v, s)
         through_time = backpropagated(at_rest)
         limit = 1e-6 if isinstance(subject.rule.nudge, Holomorphic) else 1e-4
-        moves, parts = directions(subject.theta)
-        ours = along(gradient, moves)
+        ours = along(gradient)
         others = {
-            "the implicit gradient": along(exact, moves),
-            "differences": differences(subject, lambda theta: objective(at_rest, theta), subject.theta, moves),
-            "backpropagation through time": along(through_time, moves),
+            "the implicit gradient": along(exact),
+            "differences": differences(subject, lambda theta: objective(at_rest, theta), subject.theta),
+            "backpropagation through time": along(through_time),
         }
         checks = [
             at_most(f"{name} beside {other} (cosine {cosine(ours[part], theirs[part]):.6f})", error, limit)
-            for name, part in parts.items()
+            for name, part in parts(subject.theta).items()
             for other, theirs in others.items()
             for error in [relative(ours[part], theirs[part])]
         ]
-        return self.found(subject, explained(subject, checks, hint(gradient, exact)))
+        wrong = {other for other, theirs in others.items() if relative(ours, theirs) > limit}
+        return self.found(subject, explained(subject, checks, hint(gradient, exact, wrong)))
 
 
 def small_nudge(subject: Subject) -> Any:
@@ -82,8 +82,13 @@ def backpropagated(subject: Subject) -> Any:
     return jax.jit(jax.grad(mean))(subject.theta)
 
 
-def hint(found: Any, exact: Any) -> str:
-    """What the way in which two gradients differ suggests."""
+def hint(found: Any, exact: Any, wrong: set[str]) -> str:
+    """What the way in which two gradients differ suggests, and which others are `wrong` beside the first."""
+    if "the implicit gradient" not in wrong:
+        return (
+            "all derivatives agree with each other but not with F itself: does a custom derivative, a stop_gradient or "
+            "a rounding in F hide part of ∂F/∂θ or ∂C/∂s?"
+        )
     angle, ratio = cosine(found, exact), np.linalg.norm(flat(found)) / (np.linalg.norm(flat(exact)) or 1)
     if angle < -0.99:
         return "the gradient has the wrong sign: is Σ w_k β_k = 1?"

@@ -24,9 +24,10 @@ from eqprop.claims.stdp import PathIntegral, TimingCurve
 from eqprop.claims.stochastic import ExpectedGradient, NudgedCost, Stationary
 from eqprop.claims.theorem1 import Theorem1
 from eqprop.claims.zoo import SUBJECTS, precise
-from eqprop.energy.total import TotalEnergy
+from eqprop.energy.total import Total, TotalEnergy
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
+from eqprop.relax.base import require_floats
 from eqprop.rule import EquilibriumPropagation
 
 CLAIMS: tuple[Claim, ...] = (
@@ -75,12 +76,38 @@ def verify(
             raise InputError("F does not say what state to start from: give s, whose first axis counts examples")
         s = F.rest(count)  # pyright: ignore[reportAttributeAccessIssue]  (looked for just now)
     if rule is None:
-        relaxation = precise(hasattr(F, "blocks") and hasattr(F, "curvature"))
+        owners = (F.energy, F.cost) if isinstance(F, Total) else (F,)
+        relaxation = precise(hasattr(F, "blocks") and all(hasattr(part, "curvature") for part in owners))
         rule = EquilibriumPropagation(Symmetric(), relaxation, relaxation)
     with jax.enable_x64(True):
-        theta, v, s = jax.tree.map(lambda a: jnp.asarray(a, float), (theta, v, s))
+        theta, v, s = (jax.tree.map(_double, part) for part in (theta, v, s))
         v, s = jax.tree.map(lambda a: a[:count], (v, s))
+        _check(F, theta, v, s)
     return Report(tuple(examine(Subject(name, F, theta, v, s, rule), claims)))
+
+
+def _double(a: Any) -> Any:
+    """In double precision; whole numbers, which may be labels, as they are."""
+    a = jnp.asarray(a)
+    return a.astype(float) if jnp.issubdtype(a.dtype, jnp.inexact) else a
+
+
+def _check(F: TotalEnergy, theta: Any, v: Any, s: Any) -> None:
+    """Refuse what F cannot be asked about."""
+    require_floats(s)
+    for name, part in (("theta", theta), ("v", v), ("s", s)):
+        leaves = jax.tree.leaves(part)
+        if not leaves:
+            raise InputError(f"{name} holds no arrays: there is nothing to check")
+        if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in leaves):
+            raise InputError(f"{name} holds a value that is not finite: remove it")
+    counts = {len(leaf) for leaf in jax.tree.leaves((v, s))}
+    if len(counts) > 1:
+        raise InputError(f"v and s have {sorted(counts)} examples: give each example its state")
+    v, s = jax.tree.map(lambda a: a[0], (v, s))
+    found = jax.eval_shape(F, theta, v, 0.0, s)
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"F gives {found} for one example: it must give one real number")
 
 
 def examine(
@@ -90,6 +117,8 @@ def examine(
     found = []
     with jax.enable_x64(True), np.errstate(all="ignore"):  # a value that is no number fails its check
         ailing = bool(words(subject))
+        if ailing and not any(isinstance(claim, Dynamics) for claim in claims):
+            found.append(Dynamics().check(subject))
         for claim in claims:
             if claim.applies(subject) and (not ailing or isinstance(claim, Dynamics | Theorem1)):
                 found.append(claim.check(subject))

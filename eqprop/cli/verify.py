@@ -45,6 +45,8 @@ class Verify:
         subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
         with CountBar("checked") as bar:
             report = verify_zoo(subjects, tuple(chosen.values()), bar.update)
+        if not report.findings:
+            raise InputError("none of these claims says anything about these networks: name others, see --list")
         if self.report is not None:
             report.save(self.report, [shlex.join(["eqprop", *sys.argv[1:]])])
         if self.json:

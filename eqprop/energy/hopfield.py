@@ -128,6 +128,7 @@ class Hopfield:
 
     def rates(self, x: Array, s: State) -> dict[str, Array]:
         """ρ(u) of every layer."""
+        x = jnp.asarray(x, jnp.result_type(float, x))  # pixels may be whole numbers
         return {self.clamped: self.activation(x)} | {k: self.activation(u) for k, u in s.items()}
 
     def __call__(self, theta: Theta, x: Array, s: State) -> Array:
