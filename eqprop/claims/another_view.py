@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, relative
-from eqprop.claims.calculus import along, differences, directions
+from eqprop.claims.calculus import along, differences, parts
 from eqprop.claims.health import explained
 from eqprop.claims.theorem1 import objective, small_nudge
 from eqprop.energy.total import cost_of, energy_of
@@ -40,10 +40,9 @@ class AnotherView(Claim):
         def J(theta: Any) -> Any:
             return objective(at_rest, theta)
 
-        moves, parts = directions(subject.theta)
-        ours, theirs = along(found, moves), differences(subject, J, subject.theta, moves)
+        ours, theirs = along(found), differences(subject, J, subject.theta)
         checks = [
             at_most(f"{name} beside differences of J", relative(ours[part], theirs[part]), 1e-4)
-            for name, part in parts.items()
+            for name, part in parts(subject.theta).items()
         ]
         return self.found(subject, explained(subject, checks))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, flat, order, relative, rows
+from eqprop.claims.base import SMALL, Check, Claim, Finding, Subject, at_most, flat, order, relative, rows
 from eqprop.claims.calculus import is_smooth
 from eqprop.claims.health import explained
 from eqprop.compile import compiled
@@ -42,7 +42,7 @@ class Order(Claim):
     def check(self, subject: Subject) -> Finding:
         s, info = subject.free()
         exact, _, _ = ImplicitGradient(subject.rule.free, tol=1e-13)(subject.F, subject.theta, subject.v, s)
-        noise = max(float(info.residual.max()), 1e-15)
+        noise = max(float(info.residual.max()), 1e-15) / max(np.linalg.norm(flat(exact)), SMALL)
         errors = self.errors(subject, s, flat(exact))
         checks = []
         for name, (_, p) in self.asked(subject).items():
@@ -53,7 +53,7 @@ class Order(Claim):
                 checks.append(Check(f"slope of the error of the {name} nudge", slope, f"{p} ± 0.15, or more", passed))
             else:
                 least = min(errors[name])
-                checks.append(at_most(f"least error of the {name} nudge, which is none or of no order", least, 1e-9))
+                checks.append(at_most(f"least error of the {name} nudge, which is none or of no order", least, 1e-8))
         why = "The error of a nudge should fall with its order: are its β_k and w_k right?"
         return self.found(subject, explained(subject, checks, why), betas=BETAS, errors=errors)
 
