@@ -120,7 +120,7 @@ class AsWritten(Common):
 class Fast(Common):
     """The same networks, to the paper's result, with this library's settling and a recipe of its own.
 
-    The first takes 3 minutes for each of its three seeds, the others 8, 22 and 8 minutes on one core.
+    The first takes 3 minutes for each of its three seeds, the others 7, 22 and 7 minutes on one core.
     """
 
     seeds: int | None = None
