@@ -137,12 +137,12 @@ def _grid(F: Energy, theta: Any, start: Array, T: float, betas: Sequence[float])
 
 
 def _bowl(F: Energy, theta: Any, start: Array, beta: float) -> bool:
-    """Whether F has the same positive Hessian wherever one looks, near and far; with weights beside θ the same too."""
-    points = start + np.random.default_rng(0).normal(size=(8, len(start))) * np.repeat([0.1, 10.0], 4)[:, None]
+    """Whether F has a positive Hessian by which ∂F/∂x changes near and far; with weights beside θ too."""
+    moves = np.random.default_rng(0).normal(size=(8, len(start))) * np.repeat([0.1, 10.0], 4)[:, None]
     for weights in (theta, jax.tree.map(lambda w: w + 0.01, theta)):  # for ∂F/∂θ is to be quadratic as well
-        H = np.asarray(_hessians(F, weights, beta, points))
-        size = np.abs(H[0]).max()
-        if not (np.abs(H - H[0]).max() <= 1e-4 * size and np.linalg.eigvalsh(H[0])[0] > 1e-6 * size):
+        H, g, there = map(np.asarray, _expansion(F, weights, beta, start, start + moves))
+        bent = np.abs(there - g - moves @ H).max()
+        if not (bent <= 1e-4 * np.abs(moves @ H).max() and np.linalg.eigvalsh(H)[0] > 1e-6 * np.abs(H).max()):
             return False
     return True
 
@@ -153,5 +153,8 @@ def _values(F: Energy, theta: Any, beta: Any, x: Array) -> Array:
 
 
 @compiled
-def _hessians(F: Energy, theta: Any, beta: Any, x: Array) -> Array:
-    return jax.vmap(jax.hessian(F, argnums=2), in_axes=(None, None, 0))(theta, beta, x)
+def _expansion(F: Energy, theta: Any, beta: Any, x: Array, others: Array) -> tuple[Array, Array, Array]:
+    """∂²F/∂x² and ∂F/∂x at x, and ∂F/∂x at the others."""
+    force = jax.grad(F, argnums=2)
+    there = jax.vmap(force, in_axes=(None, None, 0))(theta, beta, others)
+    return jax.hessian(F, argnums=2)(theta, beta, x), force(theta, beta, x), there

@@ -121,7 +121,7 @@ class ExpectedGradient(_Sampled):
     bias of O(β²) is no part of the error. That the exact value tends to ∂J̃/∂θ is a check of its own.
     """
 
-    chains: int = 500
+    chains: int = 2000
     nudge: Nudge = SYMMETRIC
     name: ClassVar[str] = "theorem 2"
 
