@@ -94,7 +94,8 @@ class Order(Claim):
             title=f"How near Theorem 1's limit? {finding.subject}",
         )
         axes.grid(alpha=0.3)
-        axes.legend(loc="lower right")
+        axes.set_ylim(1e-16)  # room for the legend
+        axes.legend(loc="lower left")
         return figure
 
 

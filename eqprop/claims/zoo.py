@@ -139,10 +139,11 @@ def left_well(batch: int) -> Any:
 
 
 # Gains are such that there is one minimum: with several, two relaxations may rightly end in two of them.
+# Pictures are of the first that a claim applies to.
 ZOO = {
+    "layered, tanh": layered(tanh),
     "layered": layered(),
     "layered, sigmoid": layered(sigmoid, gain=3.0),
-    "layered, tanh": layered(tanh),
     "fully connected": fully_connected(),
     "fully connected, tanh": fully_connected(tanh),
     "skip": skip(),
@@ -151,8 +152,8 @@ ZOO = {
     "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1)),
     "cross-entropy": layered(cost=CrossEntropy(scale=2.0)),
     "cross-entropy, tanh, L2": layered(tanh, cost=CrossEntropy(l2=0.05)),
-    "quadratic": Problem(Total(quadratic, spring_cost), quadratic_theta, springs_at_rest),
     "double well": Problem(Total(double_well, double_well_cost), double_well_theta, left_well),
+    "quadratic": Problem(Total(quadratic, spring_cost), quadratic_theta, springs_at_rest),
     "user energy": Problem(Total(spring_energy, spring_cost), spring_theta, springs_at_rest),
     "user F": Problem(tilted, spring_theta, springs_at_rest),
 }
