@@ -68,6 +68,7 @@ class Proposition1(Claim):
             near = np.array([-0.5, 0.7])
             axes.plot(near, cost[at_zero] + slope * near, color=style["color"], linewidth=0.8)
             axes.plot(0, cost[at_zero], "o", color=style["color"])
+        axes.set_ylim(-0.05 * (top := 2 * costs[at_zero].max()), top)  # strong negative nudges lead far away
         axes.axvline(0, color="grey", linewidth=0.8)
         axes.set(
             xlabel="strength of the nudge β",
