@@ -1,0 +1,45 @@
+"""What energies on the layers and synapses of a Hopfield network share with it."""
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jax import Array
+
+from eqprop.energy.hopfield import Hopfield, State, Theta
+
+
+@dataclass(frozen=True)
+class Variant(abc.ABC):
+    """Another E(θ, x, s) on the layers and synapses of `net`, with the same θ and the same states."""
+
+    net: Hopfield
+
+    @abc.abstractmethod
+    def __call__(self, theta: Any, x: Array, s: State) -> Array: ...
+
+    @property
+    def free(self) -> dict[str, int]:
+        """The layers that settle, with their sizes."""
+        return self.net.free
+
+    @property
+    def box(self) -> tuple[float, float]:
+        return self.net.box
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.net.blocks
+
+    def init(self, key: Array, gain: float = 0.5) -> Theta:
+        """The weights that `net` begins with."""
+        return self.net.init(key, gain)
+
+    def rest(self, batch: int) -> State:
+        """The state s = 0 for `batch` examples."""
+        return self.net.rest(batch)
+
+    def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it."""
+        return self.net.per_layer(values)
