@@ -58,10 +58,30 @@ class Cost(abc.ABC):
 
 @dataclass(frozen=True)
 class SquaredError(Cost):
-    """C = ½ ‖output − y‖², the paper's cost."""
+    """C = ½ ‖output − (low + (high − low) y)‖², the paper's cost for the default targets, y itself.
+
+    An output of the hard sigmoid that is held at an end of its box feels no small nudge, so the gradient that it sees
+    is 0. With targets inside of the box, 0.2 and 0.8, outputs stay where they can learn.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not float("-inf") < self.low < self.high < float("inf"):
+            raise InputError(f"low={self.low!r}, high={self.high!r}: give two targets, the lower first")
+
+    def target(self, y: Array) -> Array:
+        """What the outputs ought to be."""
+        return self.low + (self.high - self.low) * y
+
+    def clamp(self, y: Array) -> dict[str, Array]:
+        """The outputs where C is least: where an infinite β would hold them (section 4.1)."""
+        return {self.layer: self.target(y)}
 
     def loss(self, output: Array, y: Array) -> Array:
-        return jnp.sum((output - y) ** 2) / 2
+        return jnp.sum((output - self.target(y)) ** 2) / 2
 
     def curvature(self, beta: Array | float) -> dict[str, Array | float]:
         return {self.layer: beta}

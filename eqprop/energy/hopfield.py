@@ -132,7 +132,7 @@ class Hopfield:
         return {self.clamped: self.activation(x)} | {k: self.activation(u) for k, u in s.items()}
 
     def __call__(self, theta: Theta, x: Array, s: State) -> Array:
-        self._check(theta, x, s)
+        self.check(theta, x, s)
         leak = sum(jnp.sum(u**2) for u in s.values()) / 2
         return leak - self.phi(theta, self.rates(x, s))
 
@@ -164,8 +164,8 @@ class Hopfield:
             bounds[layer] = 1 + bend + rho.slope**2 * r
         return bounds
 
-    def _check(self, theta: Theta, x: Array, s: State) -> None:
-        """Shapes are known before anything is computed, so a misfit costs nothing to find and to explain."""
+    def check(self, theta: Theta, x: Array, s: State) -> None:
+        """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
         size = dict(self.layers)[self.clamped]
         if jnp.shape(x) != (size,):
             raise InputError(f"an input of shape {jnp.shape(x)} does not fit layer {self.clamped!r} of {size} units")

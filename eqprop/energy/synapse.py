@@ -41,6 +41,11 @@ def name(synapse: Synapse) -> str:
     return f"{synapse.pre}-{synapse.post}"
 
 
+def drive(synapse: Synapse, w: Array, rho: dict[str, Array], layer: str) -> Array:
+    """∂Φ/∂ρ of one of its two layers: what the synapse sends there."""
+    return jax.grad(lambda rate: synapse.phi(w, rho | {layer: rate}))(rho[layer])
+
+
 def glorot(key: Array, shape: tuple[int, ...], fan_in: int, fan_out: int, gain: float) -> Array:
     """Glorot & Bengio's uniform initialisation: `gain` times ±√(6 / (fan_in + fan_out))."""
     limit = gain * sqrt(6 / (fan_in + fan_out))

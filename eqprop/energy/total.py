@@ -19,7 +19,8 @@ class TotalEnergy(Protocol):
 
     θ, v and s may be arrays or dicts, tuples, … of arrays. These attributes are looked for and used if they are
     there: `box`, the (low, high) that states are clipped to; `blocks` and `curvature`, for block descent;
-    `rest`, the state to start from. `Hopfield` has them all.
+    `rest`, the state to start from. `Hopfield` has them all. An F with a method `slope`, of the same arguments, settles
+    along −slope instead of −∂F/∂s: a vector field, which need not be the gradient of anything.
     """
 
     def __call__(self, theta: Any, v: Any, beta: Any, s: Any, /) -> Array: ...
@@ -45,6 +46,22 @@ class Total(eqx.Module):
         if y is None:
             return self.energy(theta, x, s)
         return self.energy(theta, x, s) + beta * self.cost(theta, y, s)
+
+    @property
+    def slope(self) -> Callable[[Any, Any, Any, Any], Any] | None:
+        """Where the energy brings a vector field, that field plus β ∂C/∂s."""
+        if not hasattr(self.energy, "slope"):
+            return None
+
+        def slope(theta: Any, v: tuple[Any, Any], beta: Any, s: Any) -> Any:
+            x, y = v
+            field = self.energy.slope(theta, x, s)
+            if y is None:
+                return field
+            pull = jax.grad(self.cost, argnums=2)(theta, y, s)
+            return jax.tree.map(lambda f, p: f + beta * p, field, pull)
+
+        return slope
 
     @property
     def box(self) -> tuple[float, float]:
@@ -75,8 +92,27 @@ def box_of(F: Any) -> tuple[float, float]:
 
 
 def slope(F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Any:
-    """∂F/∂s. For complex s and a smooth F, the complex derivative, which that of the real part determines."""
+    """∂F/∂s, or the vector field that F brings in its place.
+
+    For complex s and a smooth F, it is the complex derivative, which that of the real part determines.
+    """
+    if has_field(F):
+        return F.slope(theta, v, beta, s)  # pyright: ignore[reportAttributeAccessIssue]
     return jax.grad(lambda s: jnp.real(F(theta, v, beta, s)))(s)
+
+
+def slope_of(layers: tuple[str, ...], F: TotalEnergy, theta: Any, v: Any, beta: Any, s: dict[str, Any]) -> dict:
+    """`slope` in some layers of s alone, the others being constants."""
+    part = {layer: s[layer] for layer in layers}
+    if has_field(F):
+        found = slope(F, theta, v, beta, s)
+        return {layer: found[layer] for layer in layers}
+    return slope(lambda theta, v, beta, part: F(theta, v, beta, s | part), theta, v, beta, part)
+
+
+def has_field(F: TotalEnergy) -> bool:
+    """Whether F brings a vector field to settle along, in place of ∂F/∂s."""
+    return getattr(F, "slope", None) is not None
 
 
 def energy_of(F: TotalEnergy) -> Callable[[Any, Any, Any], Array]:

@@ -8,6 +8,8 @@ from typing import Any
 from jax import Array
 
 from eqprop.energy.hopfield import Hopfield, State, Theta
+from eqprop.energy.synapse import name
+from eqprop.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,11 @@ class Variant(abc.ABC):
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it."""
         return self.net.per_layer(values)
+
+
+def require_forward(net: Hopfield) -> None:
+    """Refuse synapses that do not lead from a layer to a later one, for energies that tell forward from backward."""
+    order = [layer for layer, _ in net.layers]
+    for synapse in net.synapses:
+        if order.index(synapse.pre) >= order.index(synapse.post):
+            raise InputError(f"synapse {name(synapse)} does not lead to a later layer: there are {', '.join(order)}")

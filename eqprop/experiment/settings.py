@@ -1,5 +1,6 @@
 """An experiment as data: every setting that decides what a training run computes, and nothing else."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from typing import Any, Literal
@@ -8,12 +9,12 @@ import optax
 
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.data import NAMES
-from eqprop.energy import ACTIVATIONS, Hopfield, Total
+from eqprop.energy import ACTIVATIONS, Directed, Hopfield, Total
 from eqprop.errors import InputError
+from eqprop.experiment.methods import METHODS, Method, Phases
 from eqprop.experiment.parsing import from_dict
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
-from eqprop.rule import EquilibriumPropagation
 from eqprop.train import Metric, Trainer, balanced
 
 NUDGES: dict[str, type[Nudge]] = {
@@ -22,6 +23,8 @@ NUDGES: dict[str, type[Nudge]] = {
     "symmetric": Symmetric,
     "holomorphic": Holomorphic,
 }
+
+MethodName = Literal[*METHODS]  # pyright: ignore[reportInvalidTypeForm]
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class CostOptions:
 
     cost: Literal["squared", "cross-entropy"] = "squared"
     """squared error (the paper's) or softmax cross-entropy"""
+    targets: tuple[float, float] = (0.0, 1.0)
+    """squared error: what an output ought to be for other classes, and for its own; 0.2 0.8 keep off the ends of the
+    box, where an output feels no small nudge"""
     scale: float = 1.0
     """cross-entropy: outputs are multiplied by it before the softmax"""
     l1: float = 0.0
@@ -83,6 +89,8 @@ class SettlingOptions:
 class LearningOptions:
     """how the weights change"""
 
+    method: MethodName = "equilibrium"  # pyright: ignore[reportInvalidTypeForm]
+    """equilibrium propagation, or one of its relatives"""
     epochs: int = 10
     """passes over the training examples"""
     batch_size: int = 50
@@ -135,6 +143,10 @@ class Experiment:
             raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {self.depth} layers")
         if self.learning.balance and len(rates) > 1:
             raise InputError(f"learning_rate={rates} with balance, which finds the layers' rates itself: give one rate")
+        if self.learning.balance and self.method.network is Directed:
+            raise InputError(
+                f"balance with method={self.learning.method!r}: it knows no feedback weights; leave it out"
+            )
         self.build(1, 1)  # every part checks its own settings
 
     @classmethod
@@ -159,31 +171,40 @@ class Experiment:
         """Units of each layer, from input to output."""
         return (inputs, *self.network.hidden, outputs)
 
-    def build(self, inputs: int, outputs: int) -> tuple[Hopfield, Trainer]:
+    @property
+    def method(self) -> Method:
+        return METHODS[self.learning.method]
+
+    def build(self, inputs: int, outputs: int) -> tuple[Any, Trainer]:
         """The network and its trainer, for examples with so many inputs and outputs."""
         activation = ACTIVATIONS[self.network.activation]
-        net = Hopfield.layered(*self.sizes(inputs, outputs), activation=activation)
-        cost = _cost(self.cost)
+        layers = Hopfield.layered(*self.sizes(inputs, outputs), activation=activation)
+        net, cost = self.method.network(layers), _cost(self.cost)
         trainer = Trainer(
             Total(net, cost),
-            self._rule(),
-            _optimizer(self.learning.optimizer, self.learning.momentum, net if self.learning.balance else None),
+            self.method.rule(self._phases()),
+            self._optimizer(layers),
             batch_size=self.learning.batch_size,
             rates=self._rates(net),
             decay=self.learning.decay,
             growth=self.settling.growth,
-            persistent=self.settling.persistent,
+            persistent=self.settling.persistent or self.method.persistent,
             metrics={"error": _misclassified(cost)},
+            watch=_watch(net),
             changes=self.learning.changes,
         )
         return net, trainer
 
-    def _rule(self) -> EquilibriumPropagation:
+    def _phases(self) -> Phases:
         chosen = self.settling
         free, nudged = (2, 1) if chosen.relaxation == "block" else (14, 2)
         free = self._relaxation(chosen.free_steps or free * self.depth)
         nudged = self._relaxation(chosen.nudged_steps or nudged * self.depth, backward=True)
-        return EquilibriumPropagation(self._nudge(), free, nudged)
+        return Phases(free, nudged, self._nudge())
+
+    def _optimizer(self, layers: Hopfield) -> optax.GradientTransformation:
+        chosen = self.learning
+        return _optimizer(chosen.optimizer, chosen.momentum, layers if chosen.balance else None, self.method.shrink)
 
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
@@ -199,7 +220,7 @@ class Experiment:
             return Block(**shared, omega=chosen.omega, backward=backward)
         return Gradient(**shared, epsilon=chosen.epsilon)
 
-    def _rates(self, net: Hopfield) -> Any:
+    def _rates(self, net: Any) -> Any:
         rates = self.learning.learning_rate
         if not rates:
             return (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
@@ -210,7 +231,7 @@ class Experiment:
 
 def _cost(chosen: CostOptions) -> Cost:
     if chosen.cost == "squared":
-        return SquaredError(l1=chosen.l1, l2=chosen.l2)
+        return SquaredError(l1=chosen.l1, l2=chosen.l2, low=chosen.targets[0], high=chosen.targets[1])
     return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
 
 
@@ -224,7 +245,18 @@ def _misclassified(cost: Cost) -> Metric:
 
 
 @cache
-def _optimizer(name: str, momentum: float, balanced_net: Hopfield | None) -> optax.GradientTransformation:
+def _watch(net: Any) -> dict[str, Callable[[Any], Any]]:
+    """The angle between forward and feedback weights, where these differ."""
+    return {"angle": net.angle} if hasattr(net, "angle") else {}
+
+
+@cache
+def _optimizer(
+    name: str, momentum: float, balanced_net: Hopfield | None, shrink: float
+) -> optax.GradientTransformation:
     # The rates are the trainer's: there they are data, and changing them compiles nothing.
-    chosen = optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)
-    return chosen if balanced_net is None else optax.chain(chosen, balanced(balanced_net))
+    parts = [optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)]
+    parts += [balanced(balanced_net)] if balanced_net is not None else []
+    # With the sign of a descent, for the optimizer has turned the gradient round already.
+    parts += [optax.add_decayed_weights(-shrink)] if shrink else []
+    return optax.chain(*parts) if len(parts) > 1 else parts[0]

@@ -3,7 +3,8 @@
 from eqprop.relax.base import Info, Relaxation, Trace
 from eqprop.relax.block import Block
 from eqprop.relax.flow import Flow
+from eqprop.relax.forward import Forward
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 
-__all__ = ["Block", "Flow", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]
+__all__ = ["Block", "Flow", "Forward", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from eqprop.energy.total import slope
+from eqprop.energy.total import slope_of
 from eqprop.errors import InputError
 from eqprop.relax.base import Relaxation
 from eqprop.relax.box import project, residual
@@ -37,8 +37,7 @@ class Block(Relaxation):
         met = []
         for block in reversed(F.blocks) if self.backward else F.blocks:
             part = {layer: s[layer] for layer in block}
-            downhill = slope(lambda theta, v, beta, part, s=s: F(theta, v, beta, s | part), theta, v, beta, part)
-            force = {layer: -g for layer, g in downhill.items()}
+            force = {layer: -g for layer, g in slope_of(block, F, theta, v, beta, s).items()}
             met.append(residual(F, part, force))
             bound = F.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
             # A strong negative nudge can make a block concave; any positive bound is then still a bound.

@@ -1,8 +1,26 @@
 """Rules: from settled states to a weight change. One algorithm a file."""
 
+from eqprop.rule.backpropagation import Backpropagation
+from eqprop.rule.contrastive import ContrastiveHebbian
+from eqprop.rule.coupled import CoupledLearning
 from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
 from eqprop.rule.implicit import ImplicitGradient
+from eqprop.rule.recurrent import RecurrentBackpropagation
 from eqprop.rule.stdp import STDP
 from eqprop.rule.stochastic import StochasticEquilibriumPropagation
+from eqprop.rule.through_time import BackpropagationThroughTime
+from eqprop.rule.vector_field import VectorField
 
-__all__ = ["STDP", "EquilibriumPropagation", "ImplicitGradient", "Phases", "StochasticEquilibriumPropagation"]
+__all__ = [
+    "STDP",
+    "Backpropagation",
+    "BackpropagationThroughTime",
+    "ContrastiveHebbian",
+    "CoupledLearning",
+    "EquilibriumPropagation",
+    "ImplicitGradient",
+    "Phases",
+    "RecurrentBackpropagation",
+    "StochasticEquilibriumPropagation",
+    "VectorField",
+]

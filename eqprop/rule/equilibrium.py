@@ -44,17 +44,23 @@ class EquilibriumPropagation(eqx.Module):
         In v and s the first axis counts examples; `weight` gives each its share in the average.
         """
         self.check(F)
-        s_free, free = self.free(F, theta, v, 0.0, s)
-        beta, w = self.nudge(key)
-        pulled = beta[1:] if self.nudge.uses_free else beta
-        start = jax.tree.map(lambda u: u.astype(jnp.result_type(u, beta)), s_free)
-        states, nudged = jax.vmap(lambda b: self.nudged(F, theta, v, b, start))(pulled)
-        if self.nudge.uses_free:
-            states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
+        s_free, beta, w, states, phases = settle(self, F, theta, v, s, key)
 
         def contrast(theta: Any) -> Array:
             per_example = jax.vmap(F, in_axes=(None, 0, None, 0))
             energies = jax.vmap(per_example, in_axes=(None, None, 0, 0))(theta, v, beta, states)
             return jnp.real(w @ jnp.average(energies, axis=1, weights=weight))
 
-        return jax.grad(contrast)(theta), s_free, Phases(free, nudged)
+        return jax.grad(contrast)(theta), s_free, phases
+
+
+def settle(rule: Any, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array) -> tuple[Any, Array, Array, Any, Phases]:
+    """The free states, the β_k with their weights w_k, the states s^{β_k} (first axis k), and how the phases went."""
+    s_free, free = rule.free(F, theta, v, 0.0, s)
+    beta, w = rule.nudge(key)
+    pulled = beta[1:] if rule.nudge.uses_free else beta
+    start = jax.tree.map(lambda u: u.astype(jnp.result_type(u, beta)), s_free)
+    states, nudged = jax.vmap(lambda b: rule.nudged(F, theta, v, b, start))(pulled)
+    if rule.nudge.uses_free:
+        states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
+    return s_free, beta, w, states, Phases(free, nudged)

@@ -6,12 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
-from optax.tree_utils import tree_vdot
 
 from eqprop.compile import compiled
-from eqprop.energy.total import TotalEnergy, cost_of, energy_of
+from eqprop.energy.total import TotalEnergy, cost_of, energy_of, has_field
+from eqprop.errors import InputError
 from eqprop.relax import Block, Info, Relaxation
 from eqprop.relax.box import inside
+from eqprop.rule.lagrangian import by_theta
 
 
 class Solved(NamedTuple):
@@ -31,23 +32,20 @@ class ImplicitGradient(eqx.Module):
     free: Relaxation = Block(steps=1000, tol=1e-5, accelerate=True)
     tol: float = 1e-6
 
+    def check(self, F: TotalEnergy) -> None:
+        """Refuse a vector field, whose Jacobian is not symmetric."""
+        if has_field(F):
+            raise InputError(f"F={F!r} is a vector field, and the solve is for energies: use RecurrentBackpropagation")
+
     @compiled
     def __call__(
         self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array | None = None, weight: Array | None = None
     ) -> tuple[Any, Any, Solved]:
         """The gradient, shaped like θ and averaged over the batch; the free fixed points; and how the phase went."""
+        self.check(F)
         s, free = self.free(F, theta, v, 0.0, s)
-        multipliers, solved = multiplier(F, theta, v, s, self.tol)
-
-        def lagrangian(theta: Any, v: Any, s: Any, multiplier: Any) -> Array:
-            force = jax.grad(F, argnums=3)(theta, v, 0.0, s)
-            return cost_of(F)(theta, v, s) + jnp.asarray(tree_vdot(multiplier, force))
-
-        def mean(theta: Any) -> Array:
-            values = jax.vmap(lagrangian, in_axes=(None, 0, 0, 0))(theta, v, s, multipliers)
-            return jnp.average(values, weights=weight)
-
-        return jax.grad(mean)(theta), s, Solved(free, solved)
+        costate, solved = multiplier(F, theta, v, s, self.tol)
+        return by_theta(F, theta, v, s, costate, weight), s, Solved(free, solved)
 
 
 @compiled

@@ -69,6 +69,7 @@ def fit(
         if int(state.batch) == batches:
             record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
             record |= {f"change {k}": a for k, a in _averages(state.sums["changes"], batches).items()}
+            record |= {name: float(watched(state.theta)) for name, watched in trainer.watch.items()}
             record["seconds"] = seconds
             if valid is not None and len(jax.tree.leaves(valid)[0]):
                 began = time.perf_counter()

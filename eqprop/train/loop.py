@@ -47,7 +47,8 @@ class Trainer(eqx.Module):
     decay: the rates are multiplied by it after each epoch.
     growth: the β of the rule's nudge is multiplied by it after each epoch.
     persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
-    metrics: measured at the free fixed points, beside the cost.
+    metrics: measured at the free fixed points, beside the cost; what the rule itself `measures` comes with them.
+    watch: θ → a number, by name: told at the end of each epoch.
     changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
     start: n → the state from which n examples begin to settle; None: F's own `rest`.
     """
@@ -61,6 +62,7 @@ class Trainer(eqx.Module):
     growth: float = 1.0
     persistent: bool = eqx.field(default=False, static=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
+    watch: Mapping[str, Callable[[Any], Array]] = eqx.field(default_factory=dict)
     changes: bool = eqx.field(default=False, static=True)
     start: Callable[[int], Any] | None = None
 
@@ -76,6 +78,11 @@ class Trainer(eqx.Module):
             raise InputError(f"rates={self.rates!r}: learning rates are 0 or more")
         if hasattr(self.rule, "check"):
             self.rule.check(self.F)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Those fields of the rule's info that are numbers per example, worth averaging."""
+        return getattr(self.rule, "measures", ())
 
     def rest(self, examples: int) -> Any:
         """The state from which so many examples begin to settle."""
@@ -103,7 +110,7 @@ class Trainer(eqx.Module):
             epoch=jnp.zeros((), int),
             batch=jnp.zeros((), int),
             sums={
-                "metrics": {name: jnp.zeros(()) for name in ("cost", *self.metrics)},
+                "metrics": {name: jnp.zeros(()) for name in ("cost", *self.metrics, *self.measures)},
                 "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
             },
         )
@@ -174,14 +181,15 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
         start = jax.tree.map(take, state.particles) if trainer.persistent else trainer.rest(size)
         v_i = jax.tree.map(take, v)
         key, weight = jax.random.fold_in(rule_key, i), real.astype(jnp.float32)
-        gradient, s, _ = rule(trainer.F, state.theta, v_i, start, key, weight)
+        gradient, s, info = rule(trainer.F, state.theta, v_i, start, key, weight)
         particles = state.particles
         if trainer.persistent:
             particles = jax.tree.map(lambda p, u: p.at[index].set(u, mode="drop"), particles, s)
         updates, optimizer = trainer.optimizer.update(gradient, state.optimizer, state.theta)
         updates = jax.tree.map(jnp.multiply, updates, rates)
+        measured = {name: getattr(info, name) for name in trainer.measures}
         sums = {
-            "metrics": _sums(trainer, state.theta, v_i, s, real),
+            "metrics": _sums(trainer, state.theta, v_i, s, real) | _total(measured, real),
             "changes": _changes(updates, state.theta) if trainer.changes else {},
         }
         return state._replace(
@@ -204,6 +212,10 @@ def _measure(trainer: Trainer, theta: Any, v: Any, start: Any, count: Any) -> tu
 def _sums(trainer: Trainer, theta: Any, v: Any, s: Any, real: Array) -> dict[str, Array]:
     values = {"cost": jax.vmap(cost_of(trainer.F), in_axes=(None, 0, 0))(theta, v, s)}
     values |= {name: jax.vmap(metric)(v, s) for name, metric in trainer.metrics.items()}
+    return _total(values, real)
+
+
+def _total(values: dict[str, Array], real: Array) -> dict[str, Array]:
     return {name: jnp.sum(jnp.where(real, value, 0)) for name, value in values.items()}
 
 

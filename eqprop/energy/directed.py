@@ -1,0 +1,76 @@
+"""A network whose feedback has weights of its own: no energy, only a vector field (section 6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from optax.tree_utils import tree_norm, tree_vdot
+
+from eqprop.energy.hopfield import State
+from eqprop.energy.synapse import drive, name
+from eqprop.energy.variant import Variant, require_forward
+
+
+@dataclass(frozen=True)
+class Directed(Variant):
+    """ds_k/dt = −s_k + ρ'(s_k) (W_k ρ(s_{k−1}) + V_{k+1} ρ(s_{k+1}) + b_k): forward weights W, feedback weights V.
+
+    θ is {"W": …, "V": …, "b": …}, with V shaped like W and without feedback to the inputs. Where V = W, these are the
+    dynamics of the Hopfield network. Where not, there is no energy that they descend. Called as one, the network gives
+    the Hopfield energy of the mean weights ½ (W + V), by which `EquilibriumPropagation` changes W and V alike, as Kolen
+    and Pollack did (1994): their difference stays, and vanishes if weights decay. With `VectorField`, forward and
+    feedback weights learn each from what it sees.
+    """
+
+    def __post_init__(self) -> None:
+        require_forward(self.net)
+
+    @property
+    def feedback(self) -> tuple[str, ...]:
+        """The synapses that have weights V."""
+        return tuple(name(synapse) for synapse in self.net.synapses if synapse.pre != self.net.clamped)
+
+    def init(self, key: Array, gain: float = 0.5) -> dict[str, Any]:
+        """W and b as `net` begins with, and V drawn independently."""
+        theta = self.net.init(key, gain)
+        other = self.net.init(jax.random.fold_in(key, 1), gain)["W"]
+        return theta | {"V": {synapse: other[synapse] for synapse in self.feedback}}
+
+    def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        tree = self.net.per_layer(values)
+        return tree | {"V": {synapse: tree["W"][synapse] for synapse in self.feedback}}
+
+    def __call__(self, theta: dict[str, Any], x: Array, s: State) -> Array:
+        mean = theta["W"] | {synapse: (theta["W"][synapse] + v) / 2 for synapse, v in theta["V"].items()}
+        return self.net({"W": mean, "b": theta["b"]}, x, s)
+
+    def slope(self, theta: dict[str, Any], x: Array, s: State) -> State:
+        """−ds/dt."""
+        fields = self._fields(theta, x, s)
+        # ρ'(s) times the field, by the derivative that the activation itself defines.
+        return {layer: u - jax.vjp(self.net.activation, u)[1](fields[layer])[0] for layer, u in s.items()}
+
+    def curvature(self, theta: dict[str, Any], x: Array, s: State, block: tuple[str, ...]) -> dict[str, Any]:
+        """1 + sup|ρ''| |field|: a bound on how fast the slope of a layer changes with its own state."""
+        bend = self.net.activation.bend
+        fields = self._fields(theta, x, s) if bend else {}
+        return {layer: 1 + bend * jnp.abs(fields[layer]) if bend else 1.0 for layer in block}
+
+    def angle(self, theta: dict[str, Any]) -> Array:
+        """The angle in degrees between all W that have feedback and their V: 0 in a network with symmetric weights."""
+        forward = {synapse: theta["W"][synapse] for synapse in self.feedback}
+        lengths = tree_norm(forward) * tree_norm(theta["V"])
+        return jnp.degrees(jnp.arccos(jnp.clip(tree_vdot(forward, theta["V"]) / lengths, -1, 1)))
+
+    def _fields(self, theta: dict[str, Any], x: Array, s: State) -> State:
+        """What each layer hears from the layers before it through W, and from those after it through V."""
+        rho, fields = self.net.rates(x, s), dict(theta["b"])
+        for synapse in self.net.synapses:
+            forward = theta["W"][name(synapse)]
+            fields[synapse.post] = fields[synapse.post] + drive(synapse, forward, rho, synapse.post)
+            if (feedback := theta["V"].get(name(synapse))) is not None:
+                fields[synapse.pre] = fields[synapse.pre] + drive(synapse, feedback, rho, synapse.pre)
+        return fields

@@ -1,0 +1,50 @@
+"""The energy of Xie & Seung, whose feedback is weak (section 4.4)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from eqprop.energy.hopfield import State, Theta
+from eqprop.energy.variant import Variant, require_forward
+from eqprop.errors import InputError
+
+
+@dataclass(frozen=True)
+class XieSeung(Variant):
+    """E(θ, x, s) = γ^{−N} [ ½ Σ_i γ^i s_i² − Σ_{i<j} γ^j W_ij ρ(u_i) ρ(u_j) − Σ_i γ^i b_i ρ(u_i) ]
+
+    where i counts the layers from the first hidden one to the N-th, the output. Each layer feels the one before it
+    fully and the one after it by the factor γ. As γ → 0 the free fixed point becomes that of a feed-forward network,
+    and the update of `ContrastiveHebbian`, which for W_ij contains the paper's factor γ^j, that of backpropagation. The
+    paper leaves out the constant γ^{−N}, which moves no fixed point: with it, the update tends to the gradient itself.
+
+    Hidden layers are γ^{−1}, γ^{−2}, … times as stiff as the output: settle by `Block`, which minds that, with ω = 1.
+    """
+
+    gamma: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma <= 1:
+            raise InputError(f"gamma={self.gamma!r}: the strength of the feedback lies above 0, and at most at 1")
+        require_forward(self.net)
+
+    @property
+    def scale(self) -> dict[str, float]:
+        """γ^{i−N} of each layer."""
+        return {layer: self.gamma**-k for k, layer in enumerate(reversed(self.free))}
+
+    def __call__(self, theta: Theta, x: Array, s: State) -> Array:
+        self.net.check(theta, x, s)
+        leak = sum(self.scale[layer] * jnp.sum(u**2) for layer, u in s.items()) / 2
+        return leak - self.net.phi(self._scaled(theta), self.net.rates(x, s))
+
+    def curvature(self, theta: Theta, x: Array, s: State, block: tuple[str, ...]) -> dict[str, Any]:
+        """That of the Hopfield energy with the weights that a layer feels, which differ by the factor γ^{i−N}."""
+        bounds = self.net.curvature(self._scaled(theta), x, s, block)
+        return {layer: self.scale[layer] + bound - 1 for layer, bound in bounds.items()}
+
+    def _scaled(self, theta: Theta) -> Any:
+        return jax.tree.map(jnp.multiply, theta, self.per_layer(self.scale))

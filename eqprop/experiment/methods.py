@@ -1,0 +1,154 @@
+"""The ways to learn that are compared: Equilibrium Propagation and its relatives (section 4), a row for each.
+
+Every row is an energy on the same layers and a rule, so that all train through the same loop. A rule that is added
+here can be trained with (`eqprop train --method`), is compared (`eqprop compare`), and passes the tests that all do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from eqprop.energy import Directed, Feedforward, Hopfield, XieSeung
+from eqprop.errors import InputError
+from eqprop.nudge import Nudge, OneSided
+from eqprop.relax import Block, Relaxation
+from eqprop.rule import (
+    Backpropagation,
+    BackpropagationThroughTime,
+    ContrastiveHebbian,
+    CoupledLearning,
+    EquilibriumPropagation,
+    RecurrentBackpropagation,
+    VectorField,
+)
+
+
+class Phases(NamedTuple):
+    """What the settings say of how to settle: the free phase, and the second with its nudge."""
+
+    free: Relaxation
+    second: Relaxation
+    nudge: Nudge
+
+
+NUDGE = {"nudge", "beta", "growth"}
+FREE = {"relaxation", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
+SECOND = {"nudged_steps"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn.
+
+    title: how the method is called in tables.
+    first, second: its two phases, in the words of the paper's table of correspondences (section 3.5).
+    rule: from how to settle to the rule.
+    network: from the layers to the energy on them.
+    uses: those settings of settling that matter to it.
+    persistent: whether it goes on from where the same example last ended, in any case.
+    shrink: the part of itself that each weight loses in an update, for a learning rate of 1.
+    """
+
+    title: str
+    first: str
+    second: str
+    rule: Callable[[Phases], Any]
+    network: Callable[[Hopfield], Any] = lambda net: net
+    uses: frozenset[str] = frozenset(FREE | SECOND)
+    persistent: bool = False
+    shrink: float = 0.0
+
+
+def _equilibrium(phases: Phases) -> Any:
+    return EquilibriumPropagation(phases.nudge, phases.free, phases.second)
+
+
+def _negative(phases: Phases) -> Any:
+    return EquilibriumPropagation(OneSided(-phases.nudge.beta), phases.free, phases.second)
+
+
+def _xie_seung(phases: Phases) -> Any:
+    free, second = (_feed_forward(relaxation) for relaxation in (phases.free, phases.second))
+    return ContrastiveHebbian(free, second)
+
+
+def _feed_forward(relaxation: Relaxation) -> Relaxation:
+    """Weak feedback leaves nothing to over-relax, and layers that differ in stiffness by powers of γ."""
+    if not isinstance(relaxation, Block):
+        raise InputError("relaxation=gradient: layers of Xie & Seung differ in stiffness by 1/γ; use block descent")
+    return replace(relaxation, omega=1.0 if relaxation.omega is None else relaxation.omega)
+
+
+METHODS = {
+    "equilibrium": Method(
+        "Equilibrium Propagation",
+        "free phase",
+        "weakly clamped phase",
+        _equilibrium,
+        uses=frozenset(NUDGE | FREE | SECOND),
+    ),
+    "negative": Method(
+        "EP, nudged away only",
+        "free phase",
+        "weakly clamped phase, β < 0",
+        _negative,
+        uses=frozenset({"beta", "growth"} | FREE | SECOND),
+    ),
+    "contrastive-hebbian": Method(
+        "Contrastive Hebbian learning",
+        "free phase (or negative phase)",
+        "clamped phase (or positive phase)",
+        lambda phases: ContrastiveHebbian(phases.free, phases.second),
+    ),
+    "coupled": Method(
+        "Coupled learning",
+        "free phase",
+        "partly clamped phase",
+        lambda phases: CoupledLearning(0.5, phases.free, phases.second),
+    ),
+    "recurrent-backpropagation": Method(
+        "Recurrent backpropagation",
+        "free phase",
+        "recurrent backprop, linear",
+        lambda phases: RecurrentBackpropagation(phases.free, phases.second),
+    ),
+    "through-time": Method(
+        "Backpropagation through time",
+        "free phase",
+        "backward pass through its steps",
+        lambda phases: BackpropagationThroughTime(phases.free),
+        uses=frozenset(FREE),
+    ),
+    "backpropagation": Method(
+        "Backpropagation",
+        "forward pass",
+        "backward pass",
+        lambda _: Backpropagation(),
+        network=Feedforward,
+        uses=frozenset(),
+    ),
+    "xie-seung": Method(
+        "Xie & Seung",
+        "free phase, weak feedback",
+        "clamped phase",
+        _xie_seung,
+        network=XieSeung,
+    ),
+    "vector-field": Method(
+        "EP in a vector field",
+        "free phase, own feedback weights",
+        "weakly clamped phase",
+        lambda phases: VectorField(phases.nudge, phases.free, phases.second),
+        network=Directed,
+        uses=frozenset(NUDGE | FREE | SECOND),
+    ),
+    "kolen-pollack": Method(
+        "EP, Kolen–Pollack",
+        "free phase, own feedback weights",
+        "weakly clamped phase",
+        _equilibrium,
+        network=Directed,
+        uses=frozenset(NUDGE | FREE | SECOND),
+        shrink=0.1,
+    ),
+}
