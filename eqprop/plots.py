@@ -20,6 +20,7 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#E69F00", "linestyle": (0, (8, 3))},
 )
 FIRST, SECOND = STYLES[:2]
+MARKERS = "os^Dv<P"
 
 History = Sequence[Mapping[str, float]]
 """The records of `fit`."""
@@ -62,6 +63,42 @@ def weight_changes(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> Figur
             axes.plot(epochs, values, marker="o", markersize=3, label=f"$W_{k + 1}$, {name}", **STYLES[k % len(STYLES)])
         axes.set(ylabel="‖ΔW‖ / ‖W‖ per minibatch", yscale="log")
         axes.legend()
+    return figure
+
+
+def rivals(curves: Mapping[str, Mapping[str, History]]) -> Figure:
+    """Validation error of several methods, over epochs and over seconds of training: a row for each title."""
+    figure = Figure(figsize=(10, 3.6 * len(curves)), layout="constrained")
+    grid = figure.subplots(len(curves), 2, squeeze=False, sharey="row")
+    for panels, (title, methods) in zip(grid, curves.items(), strict=True):
+        for k, (name, history) in enumerate(methods.items()):
+            errors = [100 * record["valid_error"] for record in history]
+            epochs = np.array([record["epoch"] for record in history])
+            pace = np.median([record["seconds"] for record in history])  # the first epoch has the compilation in it
+            # More methods than colours: each colour comes once with filled and once with open markers.
+            style = STYLES[k % len(STYLES)] | {"marker": MARKERS[k % len(MARKERS)], "markersize": 3.5, "linewidth": 1.2}
+            style |= {"markerfacecolor": "white"} if k >= len(STYLES) else {}
+            panels[0].plot(epochs, errors, label=name, **style)
+            panels[1].plot(pace * epochs, errors, **style)
+        panels[0].set(xlabel="epoch", ylabel="validation error (%)", title=title)
+        panels[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[1].set(xlabel="seconds of training, without compilation", xscale="log", title=title)
+        for axes in panels:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}")
+            axes.grid(alpha=0.3, which="both")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    return figure
+
+
+def angles(degrees: Mapping[str, Sequence[float]]) -> Figure:
+    """The angle between forward and feedback weights after each epoch."""
+    figure, (axes,) = _panels(["forward and feedback weights"])
+    for style, (name, values) in zip(STYLES, degrees.items(), strict=False):
+        axes.plot(range(1, len(values) + 1), values, marker="o", markersize=3, label=name, **style)
+    axes.set(ylabel="angle (degrees)", ylim=(0, 95), yticks=range(0, 91, 15))
+    axes.legend()
     return figure
 
 

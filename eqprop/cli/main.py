@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import data, evaluate, reproduce, train, verify
+from eqprop.cli import compare, data, evaluate, reproduce, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import PRESETS
@@ -13,7 +13,7 @@ from eqprop.experiment import PRESETS
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
 learn by being nudged and settling again."""
 
-Command = train.Train | evaluate.Evaluate | reproduce.Reproduce | verify.Verify | data.Data
+Command = train.Train | evaluate.Evaluate | reproduce.Reproduce | compare.Compare | verify.Verify | data.Data
 
 
 def main(args: list[str] | None = None) -> int:
@@ -39,6 +39,7 @@ def parse(args: list[str]) -> Command:
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
             | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
+            | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
             | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
             | Annotated[data.Data, tyro.conf.subcommand("data")]
         )

@@ -1,7 +1,6 @@
 """A network whose feedback has weights of its own: no energy, only a vector field (section 6)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,7 +13,6 @@ from eqprop.energy.synapse import drive, name
 from eqprop.energy.variant import Variant, require_forward
 
 
-@dataclass(frozen=True)
 class Directed(Variant):
     """ds_k/dt = −s_k + ρ'(s_k) (W_k ρ(s_{k−1}) + V_{k+1} ρ(s_{k+1}) + b_k): forward weights W, feedback weights V.
 
@@ -25,7 +23,7 @@ class Directed(Variant):
     feedback weights learn each from what it sees.
     """
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         require_forward(self.net)
 
     @property

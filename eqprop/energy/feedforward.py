@@ -1,7 +1,5 @@
 """The feed-forward network of the same layers: what backpropagation trains."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -11,7 +9,6 @@ from eqprop.energy.total import UNBOUNDED
 from eqprop.energy.variant import Variant, require_forward
 
 
-@dataclass(frozen=True)
 class Feedforward(Variant):
     """s_k = ρ(Σ_{j<k} s_j W_jk + b_k), without ρ in the last layer;    E(θ, x, s) = ½ Σ_k ‖s_k − ρ(…)‖².
 
@@ -19,7 +16,7 @@ class Feedforward(Variant):
     predictive coding, which `forward` finds at once.
     """
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         require_forward(self.net)
 
     @property

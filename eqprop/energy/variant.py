@@ -2,9 +2,9 @@
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 from jax import Array
 
 from eqprop.energy.hopfield import Hopfield, State, Theta
@@ -12,11 +12,10 @@ from eqprop.energy.synapse import name
 from eqprop.errors import InputError
 
 
-@dataclass(frozen=True)
-class Variant(abc.ABC):
+class Variant(eqx.Module):
     """Another E(θ, x, s) on the layers and synapses of `net`, with the same θ and the same states."""
 
-    net: Hopfield
+    net: Hopfield = eqx.field(static=True)
 
     @abc.abstractmethod
     def __call__(self, theta: Any, x: Array, s: State) -> Array: ...

@@ -1,6 +1,5 @@
 """The energy of Xie & Seung, whose feedback is weak (section 4.4)."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,11 +7,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from eqprop.energy.hopfield import State, Theta
+from eqprop.energy.synapse import name
 from eqprop.energy.variant import Variant, require_forward
 from eqprop.errors import InputError
 
 
-@dataclass(frozen=True)
 class XieSeung(Variant):
     """E(θ, x, s) = γ^{−N} [ ½ Σ_i γ^i s_i² − Σ_{i<j} γ^j W_ij ρ(u_i) ρ(u_j) − Σ_i γ^i b_i ρ(u_i) ]
 
@@ -26,7 +25,7 @@ class XieSeung(Variant):
 
     gamma: float = 0.1
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma={self.gamma!r}: the strength of the feedback lies above 0, and at most at 1")
         require_forward(self.net)
@@ -34,17 +33,22 @@ class XieSeung(Variant):
     @property
     def scale(self) -> dict[str, float]:
         """γ^{i−N} of each layer."""
-        return {layer: self.gamma**-k for k, layer in enumerate(reversed(self.free))}
+        return {layer: (1 / self.gamma) ** k for k, layer in enumerate(reversed(self.free))}
 
     def __call__(self, theta: Theta, x: Array, s: State) -> Array:
         self.net.check(theta, x, s)
         leak = sum(self.scale[layer] * jnp.sum(u**2) for layer, u in s.items()) / 2
-        return leak - self.net.phi(self._scaled(theta), self.net.rates(x, s))
+        return leak - self._phi(theta, self.net.rates(x, s))
 
     def curvature(self, theta: Theta, x: Array, s: State, block: tuple[str, ...]) -> dict[str, Any]:
-        """That of the Hopfield energy with the weights that a layer feels, which differ by the factor γ^{i−N}."""
-        bounds = self.net.curvature(self._scaled(theta), x, s, block)
-        return {layer: self.scale[layer] + bound - 1 for layer, bound in bounds.items()}
+        """γ^{i−N} + sup|ρ''| |field|, as in the Hopfield network."""
+        bend = self.net.activation.bend
+        field = jax.grad(self._phi, argnums=1)(theta, self.net.rates(x, s)) if bend else {}
+        return {layer: self.scale[layer] + (bend * jnp.abs(field[layer]) if bend else 0.0) for layer in block}
 
-    def _scaled(self, theta: Theta) -> Any:
-        return jax.tree.map(jnp.multiply, theta, self.per_layer(self.scale))
+    def _phi(self, theta: Theta, rho: dict[str, Array]) -> Array:
+        """Numbers are scaled, not weights: one factor for each synapse and layer."""
+        joined = [self.scale[syn.post] * syn.phi(theta["W"][name(syn)], rho) for syn in self.net.synapses]
+        return sum(
+            (self.scale[k] * jnp.dot(b, rho[k]) for k, b in theta["b"].items()), start=sum(joined[1:], joined[0])
+        )

@@ -1,6 +1,7 @@
 """Experiments: settings as data, and carrying them out in a run folder."""
 
-from eqprop.experiment.perform import evaluate, perform, start, training_part
+from eqprop.experiment.methods import METHODS, Method
+from eqprop.experiment.perform import evaluate, perform, reopen, start, training_part
 from eqprop.experiment.presets import PRESETS
 from eqprop.experiment.settings import (
     CostOptions,
@@ -11,14 +12,17 @@ from eqprop.experiment.settings import (
 )
 
 __all__ = [
+    "METHODS",
     "PRESETS",
     "CostOptions",
     "Experiment",
     "LearningOptions",
+    "Method",
     "NetworkOptions",
     "SettlingOptions",
     "evaluate",
     "perform",
+    "reopen",
     "start",
     "training_part",
 ]

@@ -34,6 +34,8 @@ class Phases(NamedTuple):
 NUDGE = {"nudge", "beta", "growth"}
 FREE = {"relaxation", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
 SECOND = {"nudged_steps"}
+EXACT = Block(steps=2000, tol=1e-6, omega=1.0)
+CONVERGED = RecurrentBackpropagation(EXACT, replace(EXACT, backward=True))
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Method:
     uses: those settings of settling that matter to it.
     persistent: whether it goes on from where the same example last ended, in any case.
     shrink: the part of itself that each weight loses in an update, for a learning rate of 1.
+    truth: the rule by which the true gradient of what the method predicts is had, to compare its own with.
     """
 
     title: str
@@ -57,6 +60,7 @@ class Method:
     uses: frozenset[str] = frozenset(FREE | SECOND)
     persistent: bool = False
     shrink: float = 0.0
+    truth: Any = CONVERGED
 
 
 def _equilibrium(phases: Phases) -> Any:
@@ -126,6 +130,7 @@ METHODS = {
         lambda _: Backpropagation(),
         network=Feedforward,
         uses=frozenset(),
+        truth=Backpropagation(),
     ),
     "xie-seung": Method(
         "Xie & Seung",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -78,6 +79,19 @@ def perform(
     return result, history
 
 
+def reopen(folder: Path, experiment: Experiment) -> Run:
+    """The experiment's run in a folder, begun if there is none; a kill may come before its settings are written."""
+    run = Run(folder)
+    run.clear_leftovers()
+    if not (folder / "config.json").exists():
+        return Run.create(folder, experiment.to_dict())
+    before = Experiment.from_dict(run.config)
+    epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
+    if epochs != experiment:
+        raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
+    return run
+
+
 def times(history: list[dict[str, float]]) -> dict[str, float]:
     """The seconds of training and validation in all, and of training per epoch."""
     seconds = [record["seconds"] for record in history]
@@ -105,6 +119,7 @@ def start(experiment: Experiment, data: Dataset) -> tuple[Trainer, TrainState]:
     net, trainer = experiment.build(*data.widths)
     init_key, train_key = jax.random.split(jax.random.key(experiment.learning.seed))
     theta = net.init(init_key, experiment.network.gain)
+    theta["b"]["output"] += experiment.network.bias
     return trainer, trainer.init(theta, len(training_part(experiment, data)), train_key, valid=len(data.valid))
 
 

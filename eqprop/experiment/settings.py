@@ -37,6 +37,8 @@ class NetworkOptions:
     """ρ; the paper's is the hard sigmoid"""
     gain: float = 0.5
     """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""
+    bias: float = 0.0
+    """initial biases of the outputs; those of hidden layers are 0"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ class Experiment:
             raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
         if not 0 < self.network.gain < float("inf"):
             raise InputError(f"gain={self.network.gain}: give a positive number")
+        if not abs(self.network.bias) < float("inf"):
+            raise InputError(f"bias={self.network.bias}: give a finite number")
         if len(rates := self.learning.learning_rate) not in (0, 1, self.depth):
             raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {self.depth} layers")
         if self.learning.balance and len(rates) > 1:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.experiment import Experiment, perform, training_part
+from eqprop.experiment import perform, reopen, training_part
 from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_json
 from eqprop.reproduce import paper
@@ -114,7 +114,7 @@ def carry_out(
     """Train what is not trained yet; each run has its own folder in `folder`. `after` is called when one is done."""
     for trial in campaign.trials():
         experiment, examples = trial.experiment, sets[trial.experiment.dataset]
-        run = _open(folder / trial.name, experiment)
+        run = reopen(folder / trial.name, experiment)
         if is_done(campaign, trial, run):
             continue
         diagnosis(run).unlink(missing_ok=True)  # of weights that are about to change
@@ -142,16 +142,3 @@ def is_done(campaign: Campaign, trial: Trial, run: Run) -> bool:
     if not (run.finished and diagnosis(run).exists()):
         return False
     return run.read_result()["epochs"] >= trial.experiment.learning.epochs or campaign.enough(run.read_history())
-
-
-def _open(folder: Path, experiment: Experiment) -> Run:
-    """The run of the folder; a kill may have come before its settings were written."""
-    run = Run(folder)
-    run.clear_leftovers()
-    if not (folder / "config.json").exists():
-        return Run.create(folder, experiment.to_dict())
-    before = Experiment.from_dict(run.config)
-    epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
-    if epochs != experiment:
-        raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
-    return run

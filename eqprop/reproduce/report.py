@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from eqprop.experiment import Experiment
 from eqprop.files import read_json, write_atomic
 from eqprop.machine import footer
+from eqprop.markdown import table
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
 from eqprop.reproduce.diagnosis import EXAMPLES
 from eqprop.reproduce.paper import CHOICES, NETS, TABLE_1, Trial
@@ -61,17 +62,17 @@ def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], commands: 
         "",
         INTRODUCTION.strip(),
         "",
-        *_table([row(net, some) for net, some in by_net.items()]),
+        *table([row(net, some) for net, some in by_net.items()]),
     ]
     if left:
         lines += ["", f"{left} of {len(campaign.trials())} runs are still to be done."]
     lines += ["", "![Training and validation error](learning_curves.png)", ""]
     lines += ["![Relative change of the weights](weight_changes.png)", ""]
     lines += ["## How much the weights change", "", CHANGES.strip(), ""]
-    lines += _table([changes(net, some[0]) for net, some in by_net.items()])
+    lines += table([changes(net, some[0]) for net, some in by_net.items()])
     some_examples = min(EXAMPLES, campaign.train or EXAMPLES)
     lines += ["", "## Why", "", WHY.format(examples=some_examples).strip(), ""]
-    lines += _table([row for net, some in by_net.items() for row in diagnosis_rows(net, some[0])])
+    lines += table([row for net, some in by_net.items() for row in diagnosis_rows(net, some[0])])
     if campaign.mode == "as-written":
         lines += [
             "",
@@ -191,9 +192,3 @@ def _over(values: list[float], pattern: str) -> str:
         return middle
     number, _, unit = pattern.partition(" ")
     return f"{number.format(mean(values))} ± {number.format(stdev(values))} {unit}".strip()
-
-
-def _table(rows: list[dict[str, str]]) -> list[str]:
-    """In Markdown."""
-    head = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    return head + ["| " + " | ".join(row.values()) + " |" for row in rows]
