@@ -10,9 +10,13 @@ from eqprop.claims import verify
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.energy import (
     Activation,
+    Clamped,
+    Directed,
+    Feedforward,
     Hopfield,
     Total,
     TotalEnergy,
+    XieSeung,
     cost_of,
     energy_of,
     hard_sigmoid,
@@ -21,8 +25,20 @@ from eqprop.energy import (
 )
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Flow, Gradient, Info, Langevin, Relaxation, Trace
-from eqprop.rule import STDP, EquilibriumPropagation, ImplicitGradient, Phases, StochasticEquilibriumPropagation
+from eqprop.relax import Block, Flow, Forward, Gradient, Info, Langevin, Relaxation, Trace
+from eqprop.rule import (
+    STDP,
+    Backpropagation,
+    BackpropagationThroughTime,
+    ContrastiveHebbian,
+    CoupledLearning,
+    EquilibriumPropagation,
+    ImplicitGradient,
+    Phases,
+    RecurrentBackpropagation,
+    StochasticEquilibriumPropagation,
+    VectorField,
+)
 from eqprop.train import Progress, Run, Trainer, TrainState, balanced, fit
 
 __version__ = "0.1.0"
@@ -30,12 +46,20 @@ __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Activation",
     "Asymmetric",
+    "Backpropagation",
+    "BackpropagationThroughTime",
     "Block",
+    "Clamped",
+    "ContrastiveHebbian",
     "Cost",
+    "CoupledLearning",
     "CrossEntropy",
+    "Directed",
     "DivergedError",
     "EquilibriumPropagation",
+    "Feedforward",
     "Flow",
+    "Forward",
     "Gradient",
     "Holomorphic",
     "Hopfield",
@@ -48,6 +72,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Phases",
     "Progress",
     "RandomSign",
+    "RecurrentBackpropagation",
     "Relaxation",
     "Run",
     "STDP",
@@ -59,6 +84,8 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Trace",
     "TrainState",
     "Trainer",
+    "VectorField",
+    "XieSeung",
     "balanced",
     "cost_of",
     "data",

@@ -12,7 +12,7 @@ from eqprop.claims.calculus import along, differences, is_smooth, parts
 from eqprop.claims.health import explained
 from eqprop.energy.total import cost_of
 from eqprop.nudge import Holomorphic
-from eqprop.rule import ImplicitGradient
+from eqprop.rule import BackpropagationThroughTime, ImplicitGradient
 
 
 class Theorem1(Claim):
@@ -67,19 +67,9 @@ def objective(subject: Subject, theta: Any) -> Any:
 
 def backpropagated(subject: Subject) -> Any:
     """∂C(s_T)/∂θ through T steps s_{t+1} = s_t − … of the free relaxation, which all stay at the fixed point."""
-    relaxation, F = subject.rule.free, subject.F
-    steps = min(relaxation.steps, 2000)
-
-    def one(theta: Any, v: Any, s: Any) -> Any:
-        def step(s: Any, t: Any) -> tuple[Any, None]:
-            return relaxation.step(F, theta, v, 0.0, s, t)[0], None
-
-        return cost_of(F)(theta, v, jax.lax.scan(step, s, jnp.arange(steps))[0])
-
-    def mean(theta: Any) -> Any:
-        return jnp.mean(jax.vmap(one, in_axes=(None, 0, 0))(theta, subject.v, subject.s))
-
-    return jax.jit(jax.grad(mean))(subject.theta)
+    relaxation = subject.rule.free
+    rule = BackpropagationThroughTime(replace(relaxation, steps=min(relaxation.steps, 2000), accelerate=False))
+    return rule(subject.F, subject.theta, subject.v, subject.s)[0]
 
 
 def hint(found: Any, exact: Any, wrong: set[str]) -> str:

@@ -154,6 +154,6 @@ METHODS = {
         _equilibrium,
         network=Directed,
         uses=frozenset(NUDGE | FREE | SECOND),
-        shrink=0.1,
+        shrink=1.0,
     ),
 }

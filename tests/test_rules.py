@@ -1,0 +1,150 @@
+"""What every rule must do, whatever its algorithm: one test for a table of all of them."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import eqprop as ep
+import eqprop.rule
+from eqprop.experiment import METHODS
+from eqprop.experiment.methods import Phases
+from eqprop.train import loop
+
+NETS = {
+    "layered": ep.Hopfield.layered(4, 6, 3),
+    "deep, tanh": ep.Hopfield.layered(4, 5, 6, 3, activation=ep.tanh),
+    "skip connection": ep.Hopfield(
+        {"input": 4, "hidden": 5, "output": 3}, [("input", "hidden"), ("hidden", "output"), ("input", "output")]
+    ),
+}
+SETTLING = Phases(ep.Block(12, omega=1.0), ep.Block(8, omega=1.0, backward=True), ep.Symmetric(0.25))
+
+
+class Row(NamedTuple):
+    """A rule, and from the layers the energy that it is for."""
+
+    rule: Any
+    network: Callable[[ep.Hopfield], Any] = lambda net: net
+
+
+RULES = {name: Row(method.rule(SETTLING), method.network) for name, method in METHODS.items()}
+RULES |= {
+    "implicit": Row(ep.ImplicitGradient(ep.Block(12, omega=1.0))),
+    "stdp": Row(ep.STDP()),
+    "stochastic": Row(ep.StochasticEquilibriumPropagation(free=ep.Langevin(0.01, burn_in=4, samples=3, thin=1))),
+}
+CASES = [(name, net) for name in RULES for net in NETS if not (name == "stdp" and net != "layered")]
+
+
+class Setup(NamedTuple):
+    F: Any
+    theta: Any
+    v: Any
+    rest: Any
+
+
+def setup(rule: str, net: str, seed: int = 0) -> Setup:
+    energy = RULES[rule].network(NETS[net])
+    keys = jax.random.split(jax.random.key(seed), 2)
+    x, y = jax.random.uniform(keys[0], (3, 4)), jnp.eye(3)
+    theta = energy.init(keys[1])
+    theta["b"] = jax.tree.map(lambda b: b + 0.3, theta["b"])
+    return Setup(ep.Total(energy, ep.SquaredError()), theta, (x, y), energy.rest(3))
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(np.array_equal(u, w) for u, w in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def shapes(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree)
+
+
+@pytest.mark.parametrize(("name", "net"), CASES)
+def test_every_rule_keeps_the_protocol(name: str, net: str) -> None:
+    rule, (F, theta, v, rest) = RULES[name].rule, setup(name, net)
+    key = jax.random.key(1)
+    gradient, s, info = rule(F, theta, v, rest, key)
+    assert shapes(gradient) == shapes(theta)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((gradient, s)))
+    assert any(np.any(leaf != 0) for leaf in jax.tree.leaves(gradient))
+    assert shapes(s) == shapes(rest)
+    phases = jax.tree.leaves(info, is_leaf=lambda node: isinstance(node, ep.Info))
+    phases = [phase for phase in phases if isinstance(phase, ep.Info)]
+    assert phases
+    assert all(phase.steps.shape[-1:] == (3,) for phase in phases)
+    for measure in getattr(rule, "measures", ()):
+        assert getattr(info, measure).shape == (3,)
+    assert same(rule(F, theta, v, rest, key), (gradient, s, info))
+
+    # An example of no weight has no say; neither other numbers nor other keys compile anything.
+    before = type(rule).__call__.run._cache_size()
+    other = jax.tree.map(lambda a: a.at[2].set(a[1]), v)
+    weight = jnp.array([1.0, 2.0, 0.0])
+    ours, *_ = rule(F, theta, v, rest, jax.random.key(2), weight)
+    theirs, *_ = rule(F, theta, other, rest, jax.random.key(2), weight)
+    # Not bit for bit: the implicit gradient solves for all examples at once, to a precision of 1e-6.
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+    assert type(rule).__call__.run._cache_size() <= before + 1  # for the weights, which were not given before
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_trains_through_the_same_loop(name: str) -> None:
+    F, theta, v, _ = setup(name, "layered")
+    persistent = name in METHODS and METHODS[name].persistent
+    trainer = ep.Trainer(F, RULES[name].rule, optax.sgd(0.1), batch_size=2, persistent=persistent)
+    state = trainer.advance(trainer.init(theta, 3, jax.random.key(0)), v, 1)
+    before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
+    state = trainer.advance(state, v, 1)
+    assert loop._advance.run._cache_size() == before  # pyright: ignore[reportFunctionMemberAccess]
+    assert not same(state.theta, theta)
+    assert set(state.sums["metrics"]) == {"cost", *trainer.measures}
+    assert np.isfinite(trainer.measure(state.theta, v)["cost"])
+
+
+def test_the_table_has_every_rule() -> None:
+    there = {getattr(eqprop.rule, name) for name in eqprop.rule.__all__}
+    rules = {kind for kind in there if hasattr(kind, "free") and not issubclass(kind, tuple)}
+    assert rules == {type(row.rule) for row in RULES.values()}
+
+
+# ---- what a rule cannot do, it refuses when it is built ----
+
+NET = NETS["layered"]
+LATERAL = ep.Hopfield.fully_connected(4, 5, 3)
+REFUSED: list[tuple[str, Callable[[], Any], str]] = [
+    ("cross-entropy has no outputs to clamp", lambda: train(ep.ContrastiveHebbian(), cost=ep.CrossEntropy()), "clamp"),
+    ("nor for a part of the way", lambda: train(ep.CoupledLearning(), cost=ep.CrossEntropy()), "clamp"),
+    ("an F of one's own", lambda: train(ep.ContrastiveHebbian(), F=lambda theta, v, beta, s: 0.0), "SquaredError"),
+    (
+        "a penalty that clamping would not see",
+        lambda: train(ep.ContrastiveHebbian(), cost=ep.SquaredError(l2=0.1)),
+        "l2",
+    ),
+    ("no forward pass", lambda: train(ep.Backpropagation()), "Feedforward"),
+    ("a solve for symmetric Jacobians", lambda: train(ep.ImplicitGradient(), ep.Directed(NET)), "Recurrent"),
+    ("a nudge that needs a smooth energy", lambda: train(ep.VectorField(ep.Holomorphic())), "smooth"),
+    ("accelerated steps", lambda: ep.BackpropagationThroughTime(ep.Block(accelerate=True)), "accelerate"),
+    ("η beyond the target", lambda: ep.CoupledLearning(1.5), "eta=1.5"),
+    ("η of nothing", lambda: ep.CoupledLearning(0.0), "eta=0.0"),
+    ("γ of nothing", lambda: ep.XieSeung(NET, 0.0), "gamma=0.0"),
+    ("lateral synapses lead nowhere", lambda: ep.XieSeung(LATERAL), "hidden-hidden"),
+    ("nor in a feed-forward network", lambda: ep.Feedforward(LATERAL), "hidden-hidden"),
+    ("nor with feedback weights", lambda: ep.Directed(LATERAL), "hidden-hidden"),
+]
+
+
+def train(rule: Any, energy: Any = NET, cost: Any = None, F: Any = None) -> ep.Trainer:
+    return ep.Trainer(F or ep.Total(energy, cost or ep.SquaredError()), rule, optax.sgd(0.1))
+
+
+@pytest.mark.parametrize(("what", "build", "word"), REFUSED, ids=[what for what, _, _ in REFUSED])
+def test_what_a_rule_cannot_do_is_refused_when_it_is_built(what: str, build: Callable[[], Any], word: str) -> None:
+    with pytest.raises(ep.InputError, match=word):
+        build()
