@@ -10,6 +10,7 @@ from eqprop.claims import verify
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.energy import (
     Activation,
+    BoltzmannMachine,
     Clamped,
     Directed,
     Feedforward,
@@ -25,11 +26,14 @@ from eqprop.energy import (
 )
 from eqprop.errors import DivergedError, InputError
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Flow, Forward, Gradient, Info, Langevin, Relaxation, Trace
+from eqprop.relax import Block, Flow, Forward, Gibbs, Gradient, Info, Langevin, Relaxation, Trace
 from eqprop.rule import (
     STDP,
     Backpropagation,
     BackpropagationThroughTime,
+    BoltzmannLearning,
+    BoltzmannLikelihood,
+    ContrastiveDivergence,
     ContrastiveHebbian,
     CoupledLearning,
     EquilibriumPropagation,
@@ -49,7 +53,11 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Backpropagation",
     "BackpropagationThroughTime",
     "Block",
+    "BoltzmannLearning",
+    "BoltzmannLikelihood",
+    "BoltzmannMachine",
     "Clamped",
+    "ContrastiveDivergence",
     "ContrastiveHebbian",
     "Cost",
     "CoupledLearning",
@@ -60,6 +68,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Feedforward",
     "Flow",
     "Forward",
+    "Gibbs",
     "Gradient",
     "Holomorphic",
     "Hopfield",

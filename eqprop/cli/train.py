@@ -13,6 +13,7 @@ from eqprop.cli.folders import fresh_folder
 from eqprop.cli.progress import TrainingBar
 from eqprop.errors import InputError
 from eqprop.experiment import (
+    PRESETS,
     CostOptions,
     Experiment,
     LearningOptions,
@@ -72,6 +73,7 @@ class Train:
     def run(self) -> None:
         experiment, output = self.experiment, self.output
         output.check()
+        check_use(experiment)
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
@@ -112,6 +114,14 @@ def draw(run: Run, history: list[dict[str, float]], title: str) -> None:
 def saved(folder: Path) -> Experiment:
     """The experiment of the run in a folder."""
     return Experiment.from_dict(Run.open(folder).config)
+
+
+def check_use(experiment: Experiment) -> None:
+    """Refuse settings of settling that are asked for, but mean nothing to the method."""
+    usual = vars(PRESETS[experiment.dataset].settling)
+    for name, value in vars(experiment.settling).items():
+        if name not in experiment.method.uses and value != usual[name]:
+            raise InputError(f"{name}={value} does nothing for method={experiment.learning.method}: leave it out")
 
 
 def check_agreement(before: Experiment, now: Experiment) -> None:

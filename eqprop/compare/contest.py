@@ -57,8 +57,8 @@ class Contest:
         """The data set's usual network and minibatches, and what suits all methods.
 
         Outputs have targets inside of the box, and begin at the mean of these: where they rest at an end of the box, an
-        exact gradient is 0, and a push away from the target moves nothing. Phases come closer to rest than in `eqprop train`: to contrast a free phase with
-        another, it has to be finished.
+        exact gradient is 0, and a push away from the target moves nothing. Phases come closer to rest than in `eqprop
+        train`: to contrast a free phase with another, it has to be finished.
         """
         usual = PRESETS[dataset]
         learning = replace(

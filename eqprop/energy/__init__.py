@@ -1,6 +1,7 @@
 """Energies: what the network is."""
 
 from eqprop.energy.activation import ACTIVATIONS, Activation, hard_sigmoid, sigmoid, tanh
+from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.clamped import Clamped
 from eqprop.energy.directed import Directed
 from eqprop.energy.feedforward import Feedforward
@@ -11,6 +12,7 @@ from eqprop.energy.xie_seung import XieSeung
 __all__ = [
     "ACTIVATIONS",
     "Activation",
+    "BoltzmannMachine",
     "Clamped",
     "Directed",
     "Feedforward",

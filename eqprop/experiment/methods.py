@@ -8,13 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from eqprop.energy import Directed, Feedforward, Hopfield, XieSeung
+from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, XieSeung
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
-from eqprop.relax import Block, Relaxation
+from eqprop.relax import Block, Gibbs, Relaxation
 from eqprop.rule import (
     Backpropagation,
     BackpropagationThroughTime,
+    BoltzmannLearning,
+    BoltzmannLikelihood,
+    ContrastiveDivergence,
     ContrastiveHebbian,
     CoupledLearning,
     EquilibriumPropagation,
@@ -49,6 +52,7 @@ class Method:
     uses: those settings of settling that matter to it.
     persistent: whether it goes on from where the same example last ended, in any case.
     shrink: the part of itself that each weight loses in an update, for a learning rate of 1.
+    rate: times the learning rate that is asked for.
     truth: the rule by which the true gradient of what the method predicts is had, to compare its own with.
     """
 
@@ -60,6 +64,7 @@ class Method:
     uses: frozenset[str] = frozenset(FREE | SECOND)
     persistent: bool = False
     shrink: float = 0.0
+    rate: float = 1.0
     truth: Any = CONVERGED
 
 
@@ -82,6 +87,16 @@ def _feed_forward(relaxation: Relaxation) -> Relaxation:
         raise InputError("relaxation=gradient: layers of Xie & Seung differ in stiffness by 1/γ; use block descent")
     return replace(relaxation, omega=1.0 if relaxation.omega is None else relaxation.omega)
 
+
+# Of the likelihood of a Boltzmann machine: with one hidden layer a sweep from the clamped outputs is exact. Deeper
+# machines would need more, and do not learn from scratch anyhow.
+ONE_SWEEP = Gibbs(burn_in=0, samples=1)
+MACHINE: dict[str, Any] = {
+    "network": BoltzmannMachine,
+    "uses": frozenset(),
+    "rate": 10.0,
+    "truth": BoltzmannLikelihood(),
+}
 
 METHODS = {
     "equilibrium": Method(
@@ -138,6 +153,28 @@ METHODS = {
         "clamped phase",
         _xie_seung,
         network=XieSeung,
+    ),
+    "boltzmann": Method(
+        "Boltzmann machine learning",
+        "negative phase, sampled",
+        "positive phase, clamped, sampled",
+        lambda _: BoltzmannLearning(clamped=ONE_SWEEP, chain=Gibbs(burn_in=20, samples=10)),
+        **MACHINE,
+    ),
+    "contrastive-divergence": Method(
+        "Contrastive divergence, CD-1",
+        "positive phase, clamped, sampled",
+        "one sweep of the negative phase",
+        lambda _: ContrastiveDivergence(clamped=ONE_SWEEP),
+        **MACHINE,
+    ),
+    "persistent-divergence": Method(
+        "Persistent CD",
+        "negative phase, carried on",
+        "positive phase, clamped, sampled",
+        lambda _: BoltzmannLearning(clamped=ONE_SWEEP, chain=Gibbs(burn_in=4, samples=1)),
+        persistent=True,
+        **MACHINE,
     ),
     "vector-field": Method(
         "EP in a vector field",

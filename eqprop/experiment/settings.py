@@ -225,9 +225,8 @@ class Experiment:
         return Gradient(**shared, epsilon=chosen.epsilon)
 
     def _rates(self, net: Any) -> Any:
-        rates = self.learning.learning_rate
-        if not rates:
-            return (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
+        usual = (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
+        rates = [self.method.rate * rate for rate in self.learning.learning_rate or (usual,)]
         if len(rates) == 1:
             return rates[0]
         return net.per_layer(dict(zip(net.free, rates, strict=True)))

@@ -4,7 +4,8 @@ from eqprop.relax.base import Info, Relaxation, Trace
 from eqprop.relax.block import Block
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
+from eqprop.relax.gibbs import Gibbs
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 
-__all__ = ["Block", "Flow", "Forward", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]
+__all__ = ["Block", "Flow", "Forward", "Gibbs", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]

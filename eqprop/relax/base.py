@@ -28,6 +28,11 @@ class Info(NamedTuple):
     converged: Array
 
 
+def restless(examples: int, steps: int) -> Info:
+    """Of chains that sample, and come to no rest: the residual is not a number, and they have not converged."""
+    return Info(jnp.full(examples, jnp.nan), jnp.full(examples, steps), jnp.zeros(examples, bool))
+
+
 class Trace(NamedTuple):
     """The path of a settling: entry 0 is the start, entry t what step t led to; examples come first.
 

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from eqprop.compile import compiled
 from eqprop.energy.total import TotalEnergy, slope
 from eqprop.errors import InputError
-from eqprop.relax.base import require_floats
+from eqprop.relax.base import Info, require_floats, restless
 
 
 class Langevin(eqx.Module):
@@ -42,6 +42,15 @@ class Langevin(eqx.Module):
             if not isinstance(value := getattr(self, name), int) or value < least:
                 raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
 
+    @property
+    def steps(self) -> int:
+        """How many steps each example takes."""
+        return self.burn_in + self.samples * self.thin
+
+    def info(self, examples: int) -> Info:
+        """Of so many chains."""
+        return restless(examples, self.steps)
+
     @compiled
     def sample(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array) -> Any:
         """States that follow p, with axes (examples, samples, …); each example has noise of its own.
@@ -69,15 +78,15 @@ class Langevin(eqx.Module):
             return x, kept.at[:, place].set(x)
 
         kept = jnp.zeros((len(x), self.samples, x.shape[1]), x.dtype)
-        _, kept = jax.lax.fori_loop(0, self.burn_in + self.samples * self.thin, advance, (x, kept))
+        _, kept = jax.lax.fori_loop(0, self.steps, advance, (x, kept))
         return jax.vmap(jax.vmap(restore))(kept)
 
     def __call__(
         self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array | None = None
-    ) -> tuple[Any, None]:
+    ) -> tuple[Any, Info]:
         """E[s], over the samples: what the noisy network predicts. Without a key, the noise is the same each time."""
         states = self.sample(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
-        return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), None
+        return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), self.info(len(jax.tree.leaves(s)[0]))
 
     def _terms(self, force: Callable[[Array], Array], x: Array, key: Array) -> Any:
         """The equation of the whole batch, in which time counts steps: whole numbers do not round.

@@ -1,6 +1,7 @@
 """Rules: from settled states to a weight change. One algorithm a file."""
 
 from eqprop.rule.backpropagation import Backpropagation
+from eqprop.rule.boltzmann import BoltzmannLearning, BoltzmannLikelihood, ContrastiveDivergence
 from eqprop.rule.contrastive import ContrastiveHebbian
 from eqprop.rule.coupled import CoupledLearning
 from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
@@ -15,6 +16,9 @@ __all__ = [
     "STDP",
     "Backpropagation",
     "BackpropagationThroughTime",
+    "BoltzmannLearning",
+    "BoltzmannLikelihood",
+    "ContrastiveDivergence",
     "ContrastiveHebbian",
     "CoupledLearning",
     "EquilibriumPropagation",

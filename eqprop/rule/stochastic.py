@@ -12,6 +12,7 @@ from eqprop.energy.total import TotalEnergy
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Langevin
+from eqprop.rule.equilibrium import Phases
 
 
 class StochasticEquilibriumPropagation(eqx.Module):
@@ -38,8 +39,8 @@ class StochasticEquilibriumPropagation(eqx.Module):
     @compiled
     def __call__(
         self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array, weight: Array | None = None
-    ) -> tuple[Any, Any, None]:
-        """The gradient, shaped like θ; the mean of the free states of each example; and nothing more to tell.
+    ) -> tuple[Any, Any, Phases]:
+        """The gradient, shaped like θ; the mean of the free states of each example; and how long the phases were.
 
         In v and s the first axis counts examples; `weight` gives each its share in the average.
         """
@@ -56,4 +57,6 @@ class StochasticEquilibriumPropagation(eqx.Module):
             energies = jax.vmap(per_example, in_axes=(None, None, 0, 0))(theta, v, beta, states)
             return w @ jnp.average(jnp.mean(energies, axis=2), axis=1, weights=weight)
 
-        return jax.grad(contrast)(theta), jax.tree.map(lambda u: jnp.mean(u[0], axis=1), states), None
+        free = self.free.info(len(jax.tree.leaves(s)[0]))
+        nudged = jax.tree.map(lambda a: jnp.stack([a] * (len(beta) - 1)), free)  # all but β = 0
+        return jax.grad(contrast)(theta), jax.tree.map(lambda u: jnp.mean(u[0], axis=1), states), Phases(free, nudged)

@@ -1,0 +1,105 @@
+"""The Boltzmann machine: binary units that follow the distribution of their energy (section 4.2)."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from eqprop.energy.hopfield import State, Theta
+from eqprop.energy.variant import Variant
+from eqprop.errors import InputError
+
+LARGEST = 16  # units whose 2^16 configurations are gone through
+
+
+class BoltzmannMachine(Variant):
+    """p(s | x) ∝ e^{−E(θ, x, s)} with E = −½ Σ_{i≠j} W_ij u_i u_j − Σ_i b_i s_i, u = (x, s) and s_i in {0, 1}.
+
+    This is −Φ of `net` with the rates as they are: its activation plays no part, and there is no leak. Inputs enter
+    as they are, best in [0, 1]. A layer is drawn at once, so its units must be independent given all others: lateral
+    synapses are refused.
+    """
+
+    def __check_init__(self) -> None:
+        for synapse in self.net.synapses:
+            if synapse.pre == synapse.post:
+                raise InputError(
+                    f"net={self.net!r} joins units within layer {synapse.pre!r}, which then cannot be drawn at once: "
+                    "leave these synapses out, or split the layer"
+                )
+
+    def __call__(self, theta: Theta, x: Array, s: State) -> Array:
+        self.net.check(theta, x, s)
+        return -self.net.phi(theta, self._rates(x, s))
+
+    @property
+    def box(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @property
+    def enumerated(self) -> int:
+        """The units whose configurations an exact likelihood goes through: all but those of the largest layer."""
+        return sum(self.free.values()) - max(self.free.values())
+
+    def field(self, theta: Theta, x: Array, s: State, layer: str) -> Array:
+        """∂Φ/∂s of a layer, which depends on the others only."""
+        return jax.grad(lambda u: self.net.phi(theta, self._rates(x, s | {layer: u})))(s[layer])
+
+    def probability(self, theta: Theta, x: Array, s: State, layer: str) -> Array:
+        """p(s_i = 1 | all other layers) = sigmoid(∂Φ/∂s_i) for the units of a layer."""
+        return jax.nn.sigmoid(self.field(theta, x, s, layer))
+
+    def log_likelihood(self, theta: Theta, x: Array, y: Array, layer: str = "output") -> Array:
+        """log p(y | x), exactly, for a y of zeros and ones in `layer`."""
+        self.require_enumerable()
+        if layer not in self.free or jnp.shape(y) != (self.free[layer],):
+            raise InputError(
+                f"a target of shape {jnp.shape(y)} for layer={layer!r} does not fit the layers {self.free}"
+            )
+        return self.log_partition(theta, x, {layer: y}) - self.log_partition(theta, x, {})
+
+    def require_enumerable(self) -> None:
+        """Refuse a machine with too many configurations."""
+        if self.enumerated > LARGEST:
+            raise InputError(
+                f"{self.net!r} has {self.enumerated} units beside its largest layer, and the configurations of at most "
+                f"{LARGEST} are gone through: take a smaller machine, or rules that sample"
+            )
+
+    def log_partition(self, theta: Theta, x: Array, held: State) -> Array:
+        """log Σ e^Φ over all states of the layers that are not `held`.
+
+        Φ is linear in a layer h, so that Σ_h e^Φ = e^{Φ at h = 0} Π_i (1 + e^{∂Φ/∂h_i}): for the largest one.
+        """
+        sizes = {layer: size for layer, size in self.free.items() if layer not in held}
+        if not sizes:
+            return self.net.phi(theta, self._rates(x, held))
+        largest = max(sizes, key=lambda layer: sizes[layer])
+        zero = jnp.zeros(sizes.pop(largest), theta["b"][largest].dtype)
+        total, ends = sum(sizes.values()), np.cumsum(list(sizes.values()))
+
+        def summed(configuration: Array) -> Array:
+            bits = ((configuration >> jnp.arange(total)) & 1).astype(zero.dtype)
+            s = {layer: bits[end - size : end] for (layer, size), end in zip(sizes.items(), ends, strict=True)}
+            phi, field = jax.value_and_grad(lambda h: self.net.phi(theta, self._rates(x, held | s | {largest: h})))(
+                zero
+            )
+            return phi + jnp.sum(jax.nn.softplus(field))
+
+        return jax.nn.logsumexp(jax.vmap(summed)(jnp.arange(2**total)))
+
+    def _rates(self, x: Array, s: State) -> State:
+        return {self.net.clamped: jnp.asarray(x, jnp.result_type(float, x))} | s
+
+
+def machine_of(F: Any) -> BoltzmannMachine:
+    """The energy of F, which must be a Boltzmann machine."""
+    machine = getattr(F, "energy", None)
+    if not isinstance(machine, BoltzmannMachine):
+        raise InputError(
+            f"F={F!r} is not that of a Boltzmann machine: give Total(BoltzmannMachine(net), cost), "
+            "or take EquilibriumPropagation, which suits every F"
+        )
+    return machine
