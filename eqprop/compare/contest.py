@@ -65,7 +65,7 @@ class Contest:
             usual.learning,
             method=method,
             learning_rate=(0.001,),
-            epochs=self.epochs or EPOCHS[dataset],
+            epochs=EPOCHS[dataset] if self.epochs is None else self.epochs,
             train=self.train if dataset == "mnist" else None,
             seed=self.seed,
         )

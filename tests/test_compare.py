@@ -1,0 +1,106 @@
+"""`eqprop compare`: all methods learn; one table, one figure, and it goes on where it was left."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eqprop.rule
+from command import run
+from eqprop import data
+from eqprop.compare import Contest, speed
+from eqprop.experiment import METHODS
+from eqprop.experiment.perform import errors, start, training_part
+from eqprop.train import fit
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(method: str) -> None:
+    """A smaller network on fewer digits than `eqprop compare` takes: there, errors are 1 to 4 %."""
+    experiment = Contest().experiment("digits", method)
+    learning = replace(experiment.learning, train=600, epochs=6, learning_rate=(0.002,))
+    experiment = replace(experiment, learning=learning, network=replace(experiment.network, hidden=(100,)))
+    digits = data.load("digits")
+    trainer, state = start(experiment, digits)
+    state, history = fit(trainer, state, training_part(experiment, digits).v, epochs=6)
+    assert errors(experiment, digits, trainer, state.theta, 6)["test_error"] < 12
+    if "angle" in history[0]:
+        assert history[-1]["angle"] < history[0]["angle"] < 90
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compared") / "all"
+    options = ["--datasets", "digits", "--methods", "equilibrium", "backpropagation", "kolen-pollack", "--epochs", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speed, "SECONDS", 0.01)
+        assert run("compare", *options, "--run-dir", folder) == 0
+    return folder
+
+
+def test_the_report_tells_of_phases_gradients_errors_and_times(compared: Path) -> None:
+    text = (compared / "README.md").read_text()
+    for word in (
+        "free phase",
+        "weakly clamped phase",
+        "forward pass",
+        "backward pass",
+        "cosine",
+        "test error",
+        "steps",
+    ):
+        assert word in text
+    assert "differs from backpropagation's by" in text
+    for picture in ("learning_curves.png", "feedback.png"):
+        assert picture in text
+        assert (compared / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in compared.rglob("*.json")}
+    assert run("compare", "--resume", compared, "--json") == 0
+    unchanged = {path for path in before if path.name != "contest.json"}
+    assert all(path.stat().st_mtime_ns == before[path] for path in unchanged)
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    rows: dict[str, dict[str, Any]] = {row["method"]: row for row in result["runs"]}
+    assert list(rows) == ["equilibrium", "backpropagation", "kolen-pollack"]
+    assert rows["backpropagation"]["cosine"] == pytest.approx(1, abs=1e-5)
+    assert 0.9 < rows["equilibrium"]["cosine"] <= 1
+    assert rows["kolen-pollack"]["cosine"] < rows["equilibrium"]["cosine"]
+    assert [row["steps"] for row in rows.values()] == [10 + 6 + 6, 2, 10 + 6 + 6]
+    assert all(row["milliseconds_per_update"] > 0 and row["test_error"] < 30 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "equilibrium", "equilibrium"], "each once"),
+        (["--epochs", "0"], "epochs=0"),
+        (["--resume", "{folder}", "--epochs", "3"], "--epochs with --resume"),
+        (["--resume", "{folder}", "--short"], "--short with --resume"),
+        (["--resume", "{folder}", "--run-dir", "elsewhere"], "exclude each other"),
+        (["--resume", "nowhere"], "not the folder of `eqprop compare`"),
+        (["--run-dir", "{folder}"], "not an empty folder"),
+    ],
+)
+def test_bad_options_are_refused(
+    compared: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert run("compare", "--datasets", "digits", *(option.format(folder=compared) for option in options)) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_setting_that_does_nothing_for_a_method_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "digits", "--method", "backpropagation", "--free-steps", "7") == 2
+    assert "free_steps=7 does nothing for method=backpropagation" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_documentation_has_every_rule() -> None:
+    text = (DOCS / "relatives.md").read_text()
+    for name in eqprop.rule.__all__:
+        if hasattr(getattr(eqprop.rule, name), "free") and name != "Phases":
+            assert f"`{name}`" in text
