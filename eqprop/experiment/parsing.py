@@ -26,7 +26,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return from_dict(hint, value, where)
     if typing.get_origin(hint) is tuple and isinstance(value, list | tuple):
-        return tuple(_value(typing.get_args(hint)[0], item, where) for item in value)
+        kinds = typing.get_args(hint)
+        if kinds[-1] is not Ellipsis and len(value) != len(kinds):
+            raise InputError(f"{where} is {value!r}, which is not {len(kinds)} values")
+        return tuple(_value(kinds[0], item, where) for item in value)
     if not _fits(hint, value):
         raise InputError(f"{where} is {value!r}, which is not {_words(hint)}")
     return value

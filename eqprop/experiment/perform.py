@@ -12,6 +12,7 @@ import jax
 from eqprop.data import Dataset, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment.settings import Experiment
+from eqprop.relax import Relaxation
 from eqprop.rule import EquilibriumPropagation
 from eqprop.train import Progress, Run, Trainer, TrainState, fit
 
@@ -137,7 +138,7 @@ def errors(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, 
     Where particles persist, training takes just the steps that they need to follow the weights. Here all begin at rest,
     and so they settle until they rest again.
     """
-    if experiment.settling.persistent:
+    if experiment.settling.persistent and isinstance(trainer.rule.free, Relaxation):
         trainer = replace(trainer, rule=EquilibriumPropagation())
     parts = {"train": training_part(experiment, data), "valid": data.valid, "test": data.test}
     percent = {
