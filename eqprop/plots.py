@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from eqprop.relax import Trace
 
@@ -20,7 +20,6 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#E69F00", "linestyle": (0, (8, 3))},
 )
 FIRST, SECOND = STYLES[:2]
-MARKERS = "os^Dv<P"
 
 History = Sequence[Mapping[str, float]]
 """The records of `fit`."""
@@ -66,30 +65,34 @@ def weight_changes(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> Figur
     return figure
 
 
-def rivals(curves: Mapping[str, Mapping[str, History]]) -> Figure:
-    """Validation error of several methods, over epochs and over seconds of training: a row for each title."""
-    figure = Figure(figsize=(10, 3.6 * len(curves)), layout="constrained")
-    grid = figure.subplots(len(curves), 2, squeeze=False, sharey="row")
-    for panels, (title, methods) in zip(grid, curves.items(), strict=True):
-        for k, (name, history) in enumerate(methods.items()):
-            errors = [100 * record["valid_error"] for record in history]
-            epochs = np.array([record["epoch"] for record in history])
-            pace = np.median([record["seconds"] for record in history])  # the first epoch has the compilation in it
-            # More methods than colours: each colour comes once with filled and once with open markers.
-            style = STYLES[k % len(STYLES)] | {"marker": MARKERS[k % len(MARKERS)], "markersize": 3.5, "linewidth": 1.2}
-            style |= {"markerfacecolor": "white"} if k >= len(STYLES) else {}
-            panels[0].plot(epochs, errors, label=name, **style)
-            panels[1].plot(pace * epochs, errors, **style)
-        panels[0].set(xlabel="epoch", ylabel="validation error (%)", title=title)
-        panels[0].xaxis.set_major_locator(MaxNLocator(integer=True))
-        panels[1].set(xlabel="seconds of training, without compilation", xscale="log", title=title)
-        for axes in panels:
-            axes.set_yscale("log")
+def rivals(curves: Mapping[str, Mapping[str, Mapping[str, History]]]) -> Figure:
+    """Validation error of several methods over epochs: a row for each title, a panel for each family of methods.
+
+    The first method of all is drawn in the other panels too, in grey, to compare with.
+    """
+    families = list(dict.fromkeys(family for row in curves.values() for family in row))
+    figure = Figure(figsize=(3.4 * len(families), 3.3 * len(curves)), layout="constrained")
+    grid = figure.subplots(len(curves), len(families), squeeze=False, sharey="row", sharex="row")
+    for panels, (title, row) in zip(grid, curves.items(), strict=True):
+        reference, shown = next(iter(next(iter(row.values())).items()))
+        for axes, family in zip(panels, families, strict=True):
+            if reference not in row.get(family, {}):
+                axes.plot(*_validation(shown), color="lightgrey", linewidth=4, label=reference)
+            for style, (name, history) in zip(STYLES, row.get(family, {}).items(), strict=False):
+                axes.plot(*_validation(history), marker="o", markersize=3, label=name, **style)
+            axes.set(xlabel="epoch", yscale="log", title=f"{title}:\n{family}")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.yaxis.set_major_locator(LogLocator(10, (1, 2, 3, 5)))
             axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("{x:g}")
-            axes.grid(alpha=0.3, which="both")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+            axes.yaxis.set_minor_formatter("")
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=8)
+        panels[0].set_ylabel("validation error (%)")
     return figure
+
+
+def _validation(history: History) -> tuple[list[float], list[float]]:
+    return [record["epoch"] for record in history], [100 * record["valid_error"] for record in history]
 
 
 def angles(degrees: Mapping[str, Sequence[float]]) -> Figure:

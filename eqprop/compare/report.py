@@ -99,8 +99,12 @@ def heading(some: list[Outcome]) -> str:
     return f"{some[0].result['dataset']}, {some[0].result['net']}"
 
 
-def histories(some: list[Outcome]) -> dict[str, list[dict[str, float]]]:
-    return {outcome.title: outcome.history for outcome in some}
+def histories(some: list[Outcome]) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """By family, and in each by method."""
+    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for outcome in some:
+        found.setdefault(METHODS[outcome.trial.method].family, {})[outcome.title] = outcome.history
+    return found
 
 
 def feedback_angles(done: dict[str, list[Outcome]]) -> dict[str, list[float]]:

@@ -37,6 +37,8 @@ class Phases(NamedTuple):
 NUDGE = {"nudge", "beta", "growth"}
 FREE = {"relaxation", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
 SECOND = {"nudged_steps"}
+NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
+SAMPLED, DIRECTED = "Boltzmann machines", "feedback weights of their own"
 EXACT = Block(steps=2000, tol=1e-6, omega=1.0)
 CONVERGED = RecurrentBackpropagation(EXACT, replace(EXACT, backward=True))
 
@@ -46,6 +48,7 @@ class Method:
     """A way to learn.
 
     title: how the method is called in tables.
+    family: the relatives that it is shown with.
     first, second: its two phases, in the words of the paper's table of correspondences (section 3.5).
     rule: from how to settle to the rule.
     network: from the layers to the energy on them.
@@ -57,6 +60,7 @@ class Method:
     """
 
     title: str
+    family: str
     first: str
     second: str
     rule: Callable[[Phases], Any]
@@ -101,6 +105,7 @@ MACHINE: dict[str, Any] = {
 METHODS = {
     "equilibrium": Method(
         "Equilibrium Propagation",
+        NUDGED,
         "free phase",
         "weakly clamped phase",
         _equilibrium,
@@ -108,6 +113,7 @@ METHODS = {
     ),
     "negative": Method(
         "EP, nudged away only",
+        NUDGED,
         "free phase",
         "weakly clamped phase, β < 0",
         _negative,
@@ -115,24 +121,28 @@ METHODS = {
     ),
     "contrastive-hebbian": Method(
         "Contrastive Hebbian learning",
+        NUDGED,
         "free phase (or negative phase)",
         "clamped phase (or positive phase)",
         lambda phases: ContrastiveHebbian(phases.free, phases.second),
     ),
     "coupled": Method(
         "Coupled learning",
+        NUDGED,
         "free phase",
         "partly clamped phase",
         lambda phases: CoupledLearning(0.5, phases.free, phases.second),
     ),
     "recurrent-backpropagation": Method(
         "Recurrent backpropagation",
+        BACKWARD,
         "free phase",
         "recurrent backprop, linear",
         lambda phases: RecurrentBackpropagation(phases.free, phases.second),
     ),
     "through-time": Method(
         "Backpropagation through time",
+        BACKWARD,
         "free phase",
         "backward pass through its steps",
         lambda phases: BackpropagationThroughTime(phases.free),
@@ -140,6 +150,7 @@ METHODS = {
     ),
     "backpropagation": Method(
         "Backpropagation",
+        BACKWARD,
         "forward pass",
         "backward pass",
         lambda _: Backpropagation(),
@@ -149,6 +160,7 @@ METHODS = {
     ),
     "xie-seung": Method(
         "Xie & Seung",
+        NUDGED,
         "free phase, weak feedback",
         "clamped phase",
         _xie_seung,
@@ -156,6 +168,7 @@ METHODS = {
     ),
     "boltzmann": Method(
         "Boltzmann machine learning",
+        SAMPLED,
         "negative phase, sampled",
         "positive phase, clamped, sampled",
         lambda _: BoltzmannLearning(clamped=ONE_SWEEP, chain=Gibbs(burn_in=20, samples=10)),
@@ -163,6 +176,7 @@ METHODS = {
     ),
     "contrastive-divergence": Method(
         "Contrastive divergence, CD-1",
+        SAMPLED,
         "positive phase, clamped, sampled",
         "one sweep of the negative phase",
         lambda _: ContrastiveDivergence(clamped=ONE_SWEEP),
@@ -170,6 +184,7 @@ METHODS = {
     ),
     "persistent-divergence": Method(
         "Persistent CD",
+        SAMPLED,
         "negative phase, carried on",
         "positive phase, clamped, sampled",
         lambda _: BoltzmannLearning(clamped=ONE_SWEEP, chain=Gibbs(burn_in=4, samples=1)),
@@ -178,6 +193,7 @@ METHODS = {
     ),
     "vector-field": Method(
         "EP in a vector field",
+        DIRECTED,
         "free phase, own feedback weights",
         "weakly clamped phase",
         lambda phases: VectorField(phases.nudge, phases.free, phases.second),
@@ -186,6 +202,7 @@ METHODS = {
     ),
     "kolen-pollack": Method(
         "EP, Kolen–Pollack",
+        DIRECTED,
         "free phase, own feedback weights",
         "weakly clamped phase",
         _equilibrium,
