@@ -19,8 +19,8 @@ class VectorField(eqx.Module):
     """Δθ ∝ (∂μ/∂θ)ᵀ Σ_k w_k s^{β_k} at the free fixed point, of the dynamics ds/dt = μ(θ, v, s) − β ∂C/∂s.
 
     Each weight needs what the units before it did in the free phase, and how the unit after it moved under the nudge.
-    If μ = −∂E/∂s, it is Theorem 1 to first order in β. If not, it is not the gradient of J, but errs by no more than
-    μ's Jacobian does from being symmetric.
+    If μ = −∂E/∂s, it tends to the gradient of J as β → 0, by Theorem 1. If not, it does not: the less symmetric the
+    Jacobian of μ, the further it is from it.
     """
 
     nudge: Nudge = Symmetric(0.5)
