@@ -105,6 +105,20 @@ def angles(degrees: Mapping[str, Sequence[float]]) -> Figure:
     return figure
 
 
+def modes(learned: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """The cost and J_CHL of each rule over its updates, where the two phases may end in different modes."""
+    figure, panels = _panels(["what is wanted", "what contrastive rules descend"])
+    labels = {"cost": "cost C", "objective": r"$J_\mathrm{CHL} = E(u^\infty) - E(u^0)$"}
+    for axes, (key, label) in zip(panels, labels.items(), strict=True):
+        for style, (name, values) in zip(STYLES, learned.items(), strict=False):
+            if key in values:
+                axes.plot(values[key], label=name, **style)
+        axes.axhline(0, color="grey", linewidth=0.8)
+        axes.set(xlabel="update", ylabel=label)
+        axes.legend(fontsize=8)
+    return figure
+
+
 def against_residual(residuals: Sequence[float], rows: Mapping[str, Mapping[str, Mapping[str, list[float]]]]) -> Figure:
     """Errors, cosines and norms over the residual that phases are run to: a row of panels for each title."""
     figure = Figure(figsize=(11, 3.1 * len(rows)), layout="constrained")

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 import eqprop as ep
 from eqprop.claims.zoo import ZOO, Problem, precise
 from eqprop.compare.limit import weak_feedback
+from eqprop.compare.modes import different_modes
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -212,6 +213,21 @@ def test_it_is_the_gradient_of_its_objective() -> None:
     direction = some_direction(theta)
     expected = by_differences(lambda theta: jnp.mean(rule(F, theta, v, rest)[2].objective), theta, direction)
     assert flat(gradient) @ flat(direction) == pytest.approx(expected, rel=1e-6)
+
+
+def test_learning_deteriorates_where_the_phases_end_in_different_modes() -> None:
+    """Descending J_CHL < 0, contrastive Hebbian learning raises the cost that the others bring to 0 (section 4.1)."""
+    learned = different_modes()
+    ours, coupled, clamped = learned.values()
+    assert ours["cost"][0] == clamped["cost"][0]
+    for cost in (ours["cost"], coupled["cost"]):
+        assert (np.diff(cost) < 1e-9).all()
+        assert cost[-1] < 1e-6
+    assert (np.diff(clamped["cost"]) > 0).all()
+    assert clamped["cost"][-1] > 1.3 * clamped["cost"][0]
+    assert (np.diff(clamped["objective"]) < 0).all()
+    assert max(clamped["objective"]) < -0.06
+    assert min(coupled["objective"]) > -1e-9
 
 
 def test_without_hidden_layers_there_is_nothing_left_to_settle() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from eqprop import data
 from eqprop.compare.first import first_gradient
 from eqprop.compare.limit import weak_feedback
+from eqprop.compare.modes import different_modes
 from eqprop.compare.speed import speeds
 from eqprop.errors import InputError
 from eqprop.experiment import METHODS, PRESETS, CostOptions, Experiment, SettlingOptions, perform, reopen, training_part
@@ -16,7 +17,7 @@ from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_json
 from eqprop.train import Progress, Run
 
-FILE, LIMIT = "contest.json", "weak_feedback.json"
+FILE, LIMIT, MODES = "contest.json", "weak_feedback.json", "modes.json"
 EPOCHS = {"digits": 30, "mnist": 10}
 
 
@@ -130,6 +131,8 @@ def carry_out(
             after()
     if "xie-seung" in contest.methods and not (folder / LIMIT).exists():
         write_json(folder / LIMIT, weak_feedback(sets[contest.datasets[0]]))
+    if "contrastive-hebbian" in contest.methods and not (folder / MODES).exists():
+        write_json(folder / MODES, different_modes())
 
 
 def first(run: Run) -> Path:

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eqprop.compare.contest import LIMIT, Contest, Trial, first, is_done, speed
+from eqprop.compare.contest import LIMIT, MODES, Contest, Trial, first, is_done, speed
 from eqprop.experiment import METHODS
 from eqprop.files import read_json, write_atomic
 from eqprop.machine import footer
@@ -88,6 +88,8 @@ def write(contest: Contest, folder: Path, commands: list[str]) -> None:
     figures = {"learning_curves": plots.rivals({heading(some): histories(some) for some in done.values()})}
     if angles := feedback_angles(done):
         figures["feedback"] = plots.angles(angles)
+    if (kept := folder / MODES).exists():
+        figures["modes"] = plots.modes(read_json(kept))
     for name, figure in figures.items():
         picture = io.BytesIO()
         figure.savefig(picture, dpi=130, metadata={"Software": None})
@@ -119,11 +121,14 @@ def markdown(contest: Contest, folder: Path, done: dict[str, list[Outcome]], com
     lines = ["# Equilibrium Propagation and its relatives", "", INTRODUCTION.strip(), ""]
     for some in done.values():
         lines += [f"## {heading(some)}", "", settings(some[0]), "", *table([row(o, some) for o in some]), ""]
-        lines += [line for line in (beside_backpropagation(some), different_modes(some)) if line]
+        lines += [line for line in (beside_backpropagation(some), other_modes(some)) if line]
         lines.append("")
     if left:
         lines += [f"{left} of {len(contest.trials())} runs are still to be done.", ""]
     lines += ["![Validation error of all methods](learning_curves.png)", ""]
+    if (folder / MODES).exists():
+        lines += ["## Different modes", "", DIFFERENT.strip(), ""]
+        lines += ["![Cost and objective where the phases end in different modes](modes.png)", ""]
     if feedback_angles(done):
         lines += ["## Feedback weights of their own", "", FEEDBACK.strip(), ""]
         lines += ["![Angle between forward and feedback weights](feedback.png)", ""]
@@ -156,7 +161,7 @@ def beside_backpropagation(some: list[Outcome]) -> str:
     return words + ("." if ratio is None else f", at {ratio:.2g} times the time for an update.")
 
 
-def different_modes(some: list[Outcome]) -> str:
+def other_modes(some: list[Outcome]) -> str:
     """In how many examples the two phases of a contrastive method ended in different modes."""
     shares = {o.title: o.history[-1]["train_other_mode"] for o in some if "train_other_mode" in o.history[-1]}
     told = ", ".join(f"{title} {100 * share:.2f} %" for title, share in shares.items())
@@ -171,6 +176,15 @@ the initial weights, on 200 examples; for Boltzmann machines, the gradient of th
 at the end of training. *Steps*: of all phases of an example, a step being one visit to every layer. *Seconds*: of the
 training, compilation included. *Update*: the time of one, in units of backpropagation's; all were timed in turns, the
 median of seven.
+"""
+
+DIFFERENT = """
+If the free and the clamped phase of contrastive Hebbian learning end in different modes of the energy, its objective
+J_CHL = E(u^∞) − E(u⁰) can be negative, and learning usually deteriorates (section 4.1). A network where it does: two hidden
+units inhibit each other, and the input switches one of them on. The output is to be 0.8 when the first is on and 0.2 when
+the second is, and its synapses begin with the opposite. An output that is held at 0.8 switches the flip-flop over, so
+that the wrong unit learns the answer: J_CHL falls as it should, and the cost rises. A nudge, or an output that is held a
+tenth of the way, leaves the flip-flop as it is.
 """
 
 FEEDBACK = """
