@@ -24,8 +24,8 @@ RULES = {
 def different_modes() -> dict[str, dict[str, list[float]]]:
     """How each rule learns to read out a flip-flop: the cost before each update, and J_CHL of the first example.
 
-    Two hidden units inhibit each other, and each of two inputs switches one of them on. The output is to be 0.8 when the
-    first is on and 0.2 when the second is. Only the synapses to it learn, and they begin with the opposite. A nudge
+    Two hidden units inhibit each other, and each of two inputs switches one of them on. The output is to be 0.8 when
+    the first is on and 0.2 when the second is. Only the synapses to it learn, and they begin with the opposite. A nudge
     leaves the flip-flop as it is. An output that is held at 0.8 switches it over, through the stronger synapse: the
     clamped phase is then in the mode of the other unit, lower in energy than the free phase; the other unit learns the
     answer, and the one that is on forgets what it knew.

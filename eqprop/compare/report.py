@@ -180,11 +180,11 @@ median of seven.
 
 DIFFERENT = """
 If the free and the clamped phase of contrastive Hebbian learning end in different modes of the energy, its objective
-J_CHL = E(u^∞) − E(u⁰) can be negative, and learning usually deteriorates (section 4.1). A network where it does: two hidden
-units inhibit each other, and the input switches one of them on. The output is to be 0.8 when the first is on and 0.2 when
-the second is, and its synapses begin with the opposite. An output that is held at 0.8 switches the flip-flop over, so
-that the wrong unit learns the answer: J_CHL falls as it should, and the cost rises. A nudge, or an output that is held a
-tenth of the way, leaves the flip-flop as it is.
+J_CHL = E(u^∞) − E(u⁰) can be negative, and learning usually deteriorates (section 4.1). A network where it does: two
+hidden units inhibit each other, and the input switches one of them on. The output is to be 0.8 when the first is on and
+0.2 when the second is, and its synapses begin with the opposite. An output that is held at 0.8 switches the flip-flop
+over, so that the wrong unit learns the answer: J_CHL falls as it should, and the cost rises. A nudge, or an output that
+is held a tenth of the way, leaves the flip-flop as it is.
 """
 
 FEEDBACK = """
