@@ -175,7 +175,7 @@ correspondence of the phases. *Cosine*: between the method's gradient and the tr
 the initial weights, on 200 examples; for Boltzmann machines, the gradient of their log-likelihood, whole. *Errors*:
 at the end of training. *Steps*: of all phases of an example, a step being one visit to every layer. *Seconds*: of the
 training, compilation included. *Update*: the time of one, in units of backpropagation's; all were timed in turns, the
-median of seven.
+median of five.
 """
 
 DIFFERENT = """
@@ -190,7 +190,7 @@ is held a tenth of the way, leaves the flip-flop as it is.
 FEEDBACK = """
 Section 6 calls the symmetric weights of the model troubling. Here, feedback has weights V of its own, drawn apart from
 the forward weights W, at right angles to them. In the vector field, each weight learns from what it sees itself. With
-Kolen & Pollack's update, W and V change alike and decay, and become the same.
+Kolen & Pollack's update, W and V change alike and decay, and come ever closer.
 """
 
 WEAK = """
