@@ -21,6 +21,7 @@ from eqprop.energy import (
     cost_of,
     energy_of,
     hard_sigmoid,
+    hard_tanh,
     sigmoid,
     tanh,
 )
@@ -101,6 +102,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "energy_of",
     "fit",
     "hard_sigmoid",
+    "hard_tanh",
     "sigmoid",
     "tanh",
     "verify",

@@ -8,6 +8,9 @@ import jax
 import pytest
 from hypothesis import settings
 
+# Without it, scikit-learn leaves one of its checks out; SciPy reads it when it is imported.
+os.environ["SCIPY_ARRAY_API"] = "1"
+
 # Both workers, the processes that tests start, and the next run share what was compiled.
 STORE = {
     "jax_compilation_cache_dir": str(Path(__file__).parent.parent / ".pytest_cache" / "jax"),

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
-from eqprop.cli.progress import TrainingBar
 from eqprop.errors import InputError
 from eqprop.experiment.settings import MethodName
+from eqprop.progress import TrainingBar
 
 SHORT = {"epochs": 5, "train": 5000}
 

@@ -7,8 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from eqprop.progress import screen
+
+__all__ = ["out", "print_json", "result_table", "screen"]
+
 out = Console()
-screen = Console(stderr=True)
 
 
 def result_table(result: Mapping[str, Any]) -> Table:

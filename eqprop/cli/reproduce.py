@@ -13,8 +13,8 @@ from rich.table import Table
 
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
-from eqprop.cli.progress import CountBar, TrainingBar
 from eqprop.errors import InputError
+from eqprop.progress import CountBar, TrainingBar
 from eqprop.reproduce import Campaign, Trial, carry_out, rates, report
 
 NetChoice = tuple[Literal["1", "2", "3", "fashion"], ...]

@@ -10,7 +10,6 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
-from eqprop.cli.progress import TrainingBar
 from eqprop.errors import InputError
 from eqprop.experiment import (
     PRESETS,
@@ -23,6 +22,7 @@ from eqprop.experiment import (
     training_part,
 )
 from eqprop.files import write_atomic
+from eqprop.progress import TrainingBar
 from eqprop.train import Run
 
 

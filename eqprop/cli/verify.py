@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
-from eqprop.cli.progress import CountBar
 from eqprop.errors import InputError
+from eqprop.progress import CountBar
 
 SHORT = ("layered", "layered, tanh", "double well", "pair of units")
 

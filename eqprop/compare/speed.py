@@ -10,7 +10,7 @@ from eqprop.data import Dataset
 from eqprop.experiment import Experiment, start, training_part
 
 ROUNDS = 5
-SECONDS = 1.0  # of each method in each round, so that what a call costs beside its updates does not show
+SECONDS = 0.4  # of each method in each round, so that what a call costs beside its updates does not show
 
 
 def speeds(experiments: Mapping[str, Experiment], data: Dataset) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Energies: what the network is."""
 
-from eqprop.energy.activation import ACTIVATIONS, Activation, hard_sigmoid, sigmoid, tanh
+from eqprop.energy.activation import ACTIVATIONS, Activation, hard_sigmoid, hard_tanh, sigmoid, tanh
 from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.clamped import Clamped
 from eqprop.energy.directed import Directed
@@ -23,6 +23,7 @@ __all__ = [
     "cost_of",
     "energy_of",
     "hard_sigmoid",
+    "hard_tanh",
     "sigmoid",
     "tanh",
 ]

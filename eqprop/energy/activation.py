@@ -28,21 +28,28 @@ class Activation:
         return self.rho(u)
 
 
-@jax.custom_jvp
-def _clip01(u: Array) -> Array:
-    return jnp.clip(u, 0, 1)
+def _clipped(name: str, low: float, high: float) -> Activation:
+    """The identity on the box [low, high], and constant beyond it."""
+
+    @jax.custom_jvp
+    def clip(u: Array) -> Array:
+        return jnp.clip(u, low, high)
+
+    @clip.defjvp
+    def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        # 1 on the closed box, unlike the derivative of `clip`: a unit that rests at exactly an end of it must still
+        # feel the force that would take it back inside (section 5.1).
+        (u,), (du,) = primals, tangents
+        return clip(u), jnp.where((u >= low) & (u <= high), du, 0)
+
+    return Activation(name, clip, low, high, slope=1.0, bend=0.0)
 
 
-@_clip01.defjvp
-def _clip01_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # 1 on the closed box, unlike the derivative of `clip`: a unit that rests at exactly 0 or 1 must still
-    # feel the force that would take it back inside (section 5.1).
-    (u,), (du,) = primals, tangents
-    return _clip01(u), jnp.where((u >= 0) & (u <= 1), du, 0)
-
-
-hard_sigmoid = Activation("hard_sigmoid", _clip01, low=0.0, high=1.0, slope=1.0, bend=0.0)
+hard_sigmoid = _clipped("hard_sigmoid", 0.0, 1.0)
 """ρ(u) = 0 ∨ u ∧ 1, the paper's choice; on the box [0, 1] it is the identity."""
+
+hard_tanh = _clipped("hard_tanh", -1.0, 1.0)
+"""ρ(u) = −1 ∨ u ∧ 1: the same on the box [−1, 1], for inputs of either sign."""
 
 sigmoid = Activation("sigmoid", jax.nn.sigmoid, low=-inf, high=inf, slope=1 / 4, bend=1 / (6 * sqrt(3)))
 """ρ(u) = 1 / (1 + e⁻ᵘ); sup |ρ''| = 1 / (6√3)."""
@@ -50,4 +57,4 @@ sigmoid = Activation("sigmoid", jax.nn.sigmoid, low=-inf, high=inf, slope=1 / 4,
 tanh = Activation("tanh", jnp.tanh, low=-inf, high=inf, slope=1.0, bend=4 / (3 * sqrt(3)))
 """ρ(u) = tanh u; sup |ρ''| = 4 / (3√3)."""
 
-ACTIVATIONS = {activation.name: activation for activation in (hard_sigmoid, sigmoid, tanh)}
+ACTIVATIONS = {activation.name: activation for activation in (hard_sigmoid, hard_tanh, sigmoid, tanh)}

@@ -33,7 +33,7 @@ class NetworkOptions:
 
     hidden: tuple[int, ...] = (500,)
     """units of each hidden layer; none for a network without"""
-    activation: Literal["hard_sigmoid", "sigmoid", "tanh"] = "hard_sigmoid"
+    activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh"] = "hard_sigmoid"
     """ρ; the paper's is the hard sigmoid"""
     gain: float = 0.5
     """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""

@@ -28,7 +28,7 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
 
 def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
     """Read what `save` wrote: arrays in the structure of `like`, whose names, shapes and types must agree."""
-    arrays, notes = _read(path)
+    arrays, notes = read(path)
     leaves = named(like)
     if odd := sorted(leaves.keys() ^ arrays.keys()):
         where = "lacks" if odd[0] in leaves else "has an unexpected"
@@ -44,7 +44,8 @@ def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
     return jax.tree.unflatten(jax.tree.structure(like), restored), notes
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays by their paths, and the notes, of what `save` wrote."""
     import safetensors
 
     if not path.is_file():

@@ -1,5 +1,6 @@
 """The training loop: minibatches gathered, settled, contrasted and applied inside one compiled loop."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -119,12 +120,18 @@ class Trainer(eqx.Module):
         """Minibatches in an epoch; the last may be smaller."""
         return -(-examples // self.batch_size)
 
-    def advance(self, state: TrainState, v: Any, batches: int) -> TrainState:
-        """Train on the next `batches` minibatches, which must lie within the running epoch."""
-        left = self.batches(len(jax.tree.leaves(v)[0])) - int(state.batch)
+    def advance(self, state: TrainState, v: Any, batches: int, order: Any = None) -> TrainState:
+        """Train on the next `batches` minibatches, which must lie within the running epoch.
+
+        `order` has a row for each minibatch of the epoch, the numbers of its examples, with any number beyond the last
+        example for nobody; None: all examples, shuffled.
+        """
+        if order is None:
+            order = _shuffled(state.key, state.epoch, len(jax.tree.leaves(v)[0]), self.batch_size)
+        left = len(order) - int(state.batch)
         if not 0 <= batches <= left:
             raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
-        return _advance(self, state, v, state.batch + batches)
+        return _advance(self, state, v, order, state.batch + batches)
 
     def measure(self, theta: Any, v: Any, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
@@ -156,15 +163,22 @@ def _block(tree: Any, first: int, size: int) -> Any:
     return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a))] + [(0, 0)] * (a.ndim - 1)), part)
 
 
+def _keys(key: Array, epoch: Array) -> Array:
+    """Of an epoch: for the order of its examples, and for the rule."""
+    return jax.random.split(jax.random.fold_in(key, epoch))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _shuffled(key: Array, epoch: Array, examples: int, size: int) -> Array:
+    """The minibatches of an epoch; an example that does not exist fills up the last, so that all have one shape."""
+    order = jax.random.permutation(_keys(key, epoch)[0], examples)
+    return jnp.pad(order, (0, -examples % size), constant_values=examples).reshape(-1, size)
+
+
 @compiled
-def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainState:
-    examples = len(jax.tree.leaves(v)[0])
-    size, batches = trainer.batch_size, trainer.batches(examples)
-    order_key, rule_key = jax.random.split(jax.random.fold_in(state.key, state.epoch))
-    order = jax.random.permutation(order_key, examples)
-    # The last minibatch is filled up with an example that does not exist: it reads some other, weighs nothing
-    # and is not written back, so that all minibatches have one shape.
-    order = jnp.pad(order, (0, size * batches - examples), constant_values=examples).reshape(batches, size)
+def _advance(trainer: Trainer, state: TrainState, v: Any, order: Array, stop: Any) -> TrainState:
+    examples, size = len(jax.tree.leaves(v)[0]), trainer.batch_size
+    rule_key = _keys(state.key, state.epoch)[1]
     rates = jax.tree.broadcast(trainer.rates, state.theta)
     rates = jax.tree.map(lambda rate: rate * trainer.decay**state.epoch, rates)
     rule = trainer.rule
@@ -173,7 +187,7 @@ def _advance(trainer: Trainer, state: TrainState, v: Any, stop: Any) -> TrainSta
 
     def minibatch(i: Array, state: TrainState) -> TrainState:
         index = order[i]
-        real = index < examples
+        real = index < examples  # an example that does not exist reads some other, weighs nothing, is not written back
 
         def take(a: Array) -> Array:
             return a.at[index].get(mode="clip")

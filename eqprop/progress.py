@@ -1,11 +1,13 @@
-"""A progress bar for training; in a log without a terminal, a line per epoch instead."""
+"""Progress bars for long work; in a log or a notebook, where there is no terminal, lines instead."""
 
 from typing import Self
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from eqprop.cli.console import screen
 from eqprop.train import Progress as TrainingProgress
+
+screen = Console(stderr=True)
 
 
 class Shown:
@@ -65,15 +67,26 @@ class TrainingBar(Shown):
 
 
 class CountBar(Shown):
-    """A context manager whose `update` hears how many of how many are done; without a terminal, a line for each."""
+    """A context manager whose `update` hears how many of how many are done; without a terminal, a line for each.
+
+    `figures` are told beside the count.
+    """
 
     def __init__(self, what: str):
         self.what = what
-        columns = TextColumn(f"{what} {{task.completed}}/{{task.total}}"), BarColumn(), TimeElapsedColumn()
-        self.bar = Progress(*columns, TextColumn("eta"), TimeRemainingColumn(), console=screen, transient=True)
-        self.task = self.bar.add_task("", total=None)
+        self.bar = Progress(
+            TextColumn(f"{what} {{task.completed}}/{{task.total}}"),
+            BarColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            console=screen,
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=None, figures="")
 
-    def update(self, done: int, of: int) -> None:
-        self.bar.update(self.task, completed=done, total=of)
+    def update(self, done: int, of: int, figures: str = "") -> None:
+        self.bar.update(self.task, completed=done, total=of, figures=figures)
         if not screen.is_terminal:
-            screen.print(f"{self.what} {done}/{of}", highlight=False)
+            screen.print(f"{self.what} {done}/{of}  {figures}".rstrip(), highlight=False)

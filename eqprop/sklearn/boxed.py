@@ -1,0 +1,136 @@
+"""A network for scaled data: its size and room to spare, how it begins, learns and answers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from eqprop.cost import SquaredError
+from eqprop.energy import Hopfield, Total, hard_tanh
+from eqprop.nudge import Symmetric
+from eqprop.relax import Block
+from eqprop.rule import EquilibriumPropagation
+from eqprop.sklearn.rows import minibatches, padded, room
+from eqprop.train import Trainer, TrainState
+
+WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
+ROWS = 256  # settled at a time for an answer, always, so that one program does it
+SETTLED = Block(steps=500, tol=1e-9)
+# Weight decay is part of the optimizer's state, where another one compiles nothing; nor does the same optimizer again.
+OPTIMIZER = optax.inject_hyperparams(
+    optax.adamw, static_args=("learning_rate", "b1", "b2", "eps", "eps_root", "nesterov")
+)(1.0, weight_decay=0.0)
+
+Theta = dict[str, dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Boxed:
+    """A layered Hopfield network of units in [−1, 1] (`hard_tanh`), with so many units in each layer, inputs first.
+
+    What runs is a network with a few more inputs and outputs, so that data of different widths share a compiled
+    program. Units without weights, inputs and targets stay at 0, and their weights too: they change nothing.
+    """
+
+    sizes: tuple[int, ...]
+
+    @property
+    def net(self) -> Hopfield:
+        """The network as it is."""
+        return Hopfield.layered(*self.sizes, activation=hard_tanh)
+
+    @property
+    def roomy(self) -> Hopfield:
+        """The network that runs."""
+        first, *hidden, last = self.sizes
+        return Hopfield.layered(room(first, 8), *hidden, room(last, 4), activation=hard_tanh)
+
+    @property
+    def F(self) -> Total:
+        """½ of the squared error beside the energy."""
+        return Total(self.roomy, SquaredError())
+
+    def init(self, rng: np.random.RandomState) -> Theta:
+        """Glorot & Bengio's range, wider at the inputs by as much as these are narrower than standard deviations.
+
+        Hidden units have biases in (−1, 1), so that some of them are at an end of the box for any input: between its
+        ends the network is linear.
+        """
+        theta: Theta = {"W": {}, "b": {}}
+        for synapse in self.net.synapses:
+            before, after = synapse.shape
+            limit = np.sqrt(6 / (before + after)) * (WIDTH if synapse.pre == "input" else 0.5)
+            theta["W"][f"{synapse.pre}-{synapse.post}"] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
+        for layer, size in self.net.free.items():
+            bias = rng.uniform(-1, 1, size) if layer != "output" else np.zeros(size)
+            theta["b"][layer] = bias.astype(np.float32)
+        return theta
+
+    def trainer(self, beta: float, batch_size: int) -> Trainer:
+        """Equilibrium Propagation with a symmetric nudge and AdamW; the rates are yet to be given."""
+        depth = len(self.sizes) - 1
+        rule = EquilibriumPropagation(
+            Symmetric(float(beta)), Block(steps=2 * depth + 2), Block(steps=depth + 1, backward=True)
+        )
+        return Trainer(self.F, rule, OPTIMIZER, batch_size=int(batch_size))
+
+    def grown(self, theta: Theta) -> Theta:
+        """θ of the network that runs."""
+        shapes = {f"{synapse.pre}-{synapse.post}": synapse.shape for synapse in self.roomy.synapses}
+        return {
+            "W": {name: padded(W, shapes[name]) for name, W in theta["W"].items()},
+            "b": {layer: padded(b, (self.roomy.free[layer],)) for layer, b in theta["b"].items()},
+        }
+
+    def cut(self, theta: Any) -> Theta:
+        """θ of the network as it is."""
+        shapes = {f"{synapse.pre}-{synapse.post}": synapse.shape for synapse in self.net.synapses}
+        return {
+            "W": {name: np.asarray(W)[: shapes[name][0], : shapes[name][1]] for name, W in theta["W"].items()},
+            "b": {layer: np.asarray(b)[: self.net.free[layer]] for layer, b in theta["b"].items()},
+        }
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The inputs and outputs of the network that runs."""
+        return self.roomy.layers[0][1], self.roomy.layers[-1][1]
+
+    def course(
+        self,
+        theta: Theta,
+        optimizer: Any,
+        v: tuple[np.ndarray, np.ndarray],
+        epochs: Iterable[tuple[float, np.ndarray]],
+        *,
+        beta: float,
+        batch_size: int,
+        alpha: float,
+    ) -> Iterator[tuple[TrainState, float]]:
+        """The state and the mean cost after each of the epochs, which are given as a rate and the examples in order."""
+        rows = room(len(v[0]))
+        v = jax.tree.map(lambda a, layer: jnp.asarray(padded(a, (rows, layer)), jnp.float32), v, self._ends)
+        trainer = self.trainer(beta, batch_size)
+        begin = state = trainer.init(self.grown(theta), rows, jax.random.key(0))
+        if optimizer is not None:
+            state = state._replace(optimizer=optimizer)
+        state.optimizer.hyperparams["weight_decay"] = jnp.asarray(alpha, jnp.float32)
+        for rate, examples in epochs:
+            order, count = minibatches(examples, batch_size, nobody=rows)
+            state = state._replace(batch=begin.batch, sums=begin.sums)
+            state = replace(trainer, rates=rate).advance(state, v, count, order)
+            yield state, float(state.sums["metrics"]["cost"]) / len(examples)
+
+    def answer(self, theta: Theta, x: np.ndarray) -> np.ndarray:
+        """The outputs at the free fixed points, in double precision."""
+        found = []
+        with jax.enable_x64(True):
+            grown = jax.tree.map(lambda a: jnp.asarray(a, float), self.grown(theta))
+            for first in range(0, len(x), ROWS):
+                part = jnp.asarray(padded(x[first : first + ROWS], (ROWS, self._ends[0])), float)
+                s, _ = SETTLED(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
+                found.append(np.asarray(s["output"]))
+        return np.concatenate(found)[: len(x), : self.sizes[-1]]

@@ -1,0 +1,190 @@
+"""EqPropClassifier."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+from sklearn.utils import compute_sample_weight
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from eqprop.sklearn.boxed import Theta
+from eqprop.sklearn.network import Network
+
+TARGET = 0.5  # of the output of an example's own class; −TARGET of the others: inside the box, where outputs can learn
+
+
+class EqPropClassifier(ClassifierMixin, Network):
+    """A classifier that settles: a layered Hopfield network, trained by Equilibrium Propagation.
+
+    Its units are in [−1, 1] (`hard_tanh`). Features are standardised, three standard deviations reaching the ends of
+    the box, so that they may come in any units. There is an output for each class, or one for two classes, with the
+    targets ±½.
+
+    hidden_layer_sizes: units of each hidden layer; () for none.
+    beta: the strength of the symmetric nudge, β and −β, below 1.
+    alpha: weight decay (AdamW's).
+    batch_size: examples in a minibatch.
+    learning_rate_init: Adam's; in `fit`, it falls to 0 in a straight line over `max_iter` epochs.
+    max_iter: epochs at the most.
+    tol, n_iter_no_change: training ends when the loss, or with `early_stopping` the score on the examples held out, has
+        not become better by `tol` for so many epochs.
+    early_stopping, validation_fraction: hold out that part of the examples, and keep the weights that score best on it.
+    warm_start: `fit` goes on with the weights there are.
+    verbose: show a progress bar; without a terminal, a line per epoch.
+    random_state: decides the first weights and the order of the examples.
+    class_weight: {class: weight}, or "balanced" for weights inversely proportional to how often a class is there.
+
+    Fitting finds `classes_`, `theta_` (weights and biases, as `network_` has them), `mean_` and `scale_` of the
+    features, `n_iter_`, `loss_curve_` (the mean cost ½‖output − target‖² of each epoch), `validation_scores_` with
+    `early_stopping`, `temperature_`, and scikit-learn's `n_features_in_` and `feature_names_in_`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> EqPropClassifier(random_state=0).fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Network._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (100,),
+        *,
+        beta: float = 0.5,
+        alpha: float = 0.1,
+        batch_size: int = 32,
+        learning_rate_init: float = 0.005,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        verbose: bool = False,
+        random_state: Any = None,
+        class_weight: Any = None,
+    ):
+        super().__init__(
+            hidden_layer_sizes,
+            beta=beta,
+            alpha=alpha,
+            batch_size=batch_size,
+            learning_rate_init=learning_rate_init,
+            max_iter=max_iter,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            warm_start=warm_start,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Train for one epoch, at the rate `learning_rate_init`.
+
+        The first call needs all `classes` that there will be, and settles the scale of the features.
+        """
+        fresh = not hasattr(self, "theta_")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all of y: give partial_fit a dict of weights, or sample_weight"
+            )
+        if fresh and classes is None:
+            raise ValueError("classes=None: the first call of partial_fit needs all classes that there will be")
+        if fresh:
+            self._announced = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} are not those of the first call, {self.classes_!r}: leave them out")
+        try:
+            return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
+        finally:
+            vars(self).pop("_announced", None)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest output."""
+        outputs = self._outputs(X)
+        return self.classes_[self._scores(outputs).argmax(1)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The outputs, a column for each class; for two classes the one output, positive for the second class."""
+        outputs = self._outputs(X)
+        return outputs[:, 0] if self.n_outputs_ == 1 else outputs
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """softmax(outputs · temperature_), a column for each class; for two classes the outputs are −o and o.
+
+        `temperature_` makes the examples held out by `early_stopping` most likely, or the training examples if there
+        are none: then probabilities tend to be too sure, as the network knows these.
+        """
+        outputs = self._outputs(X)
+        return softmax(self.temperature_ * self._scores(outputs), axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithms of `predict_proba`."""
+        outputs = self._outputs(X)
+        return log_softmax(self.temperature_ * self._scores(outputs), axis=1)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, rows, weight = super()._checked(X, y, sample_weight, fresh)
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, self.classes_[self._codes(rows)])
+        return X, rows, weight
+
+    def _encode(self, y: np.ndarray, fresh: bool) -> np.ndarray:
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        classes = getattr(self, "_announced", np.unique(y)) if fresh else self.classes_
+        if len(classes) < 2:
+            raise ValueError(f"y has the one class {classes[0]!r}: a classifier needs examples of two classes or more")
+        if len(unknown := np.setdiff1d(y, classes)):
+            raise ValueError(f"y has the class {unknown[0]!r}, which is not one of the classes {classes!r}")
+        self.classes_, self.n_outputs_ = classes, 1 if len(classes) == 2 else len(classes)
+        codes = np.searchsorted(classes, y)
+        return codes[:, None].astype(float) if self.n_outputs_ == 1 else np.eye(len(classes))[codes]
+
+    def _codes(self, rows: np.ndarray) -> np.ndarray:
+        """The number of each row's class."""
+        return rows[:, 0].astype(int) if self.n_outputs_ == 1 else rows.argmax(1)
+
+    def _aims(self, rows: np.ndarray) -> np.ndarray:
+        return TARGET * (2 * rows - 1)
+
+    def _scores(self, outputs: np.ndarray) -> np.ndarray:
+        """A column for each class."""
+        return np.hstack([-outputs, outputs]) if self.n_outputs_ == 1 else outputs
+
+    def _goodness(self, theta: Theta, X: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> float:
+        scores = self._scores(self._boxed.answer(theta, self._inputs(X)))
+        return float(accuracy_score(self._codes(rows), scores.argmax(1), sample_weight=weight))
+
+    def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
+        codes = self._codes(Y[rows])
+        return train_test_split(rows, test_size=self.validation_fraction, random_state=rng, stratify=codes)
+
+    def _finish(self, X: np.ndarray, rows: np.ndarray) -> None:
+        """Find the temperature at which the examples are most likely.
+
+        Each of n may be of any class by a chance of 1 in n + 1: else, where all are right, it would be infinite.
+        """
+        scores, codes = self._scores(self._boxed.answer(self.theta_, self._inputs(X))), self._codes(rows)
+        doubt = 1 / (len(codes) + 1)
+
+        def surprise(log_temperature: float) -> float:
+            logs = log_softmax(np.exp(log_temperature) * scores, axis=1)
+            right = logs[np.arange(len(codes)), codes]
+            return -float(np.mean((1 - doubt) * right + doubt * logs.mean(axis=1)))
+
+        self.temperature_ = float(np.exp(minimize_scalar(surprise, bounds=(-3, 5), method="bounded").x))

@@ -1,0 +1,77 @@
+"""Fitted estimators as safetensors files: numbers as arrays, all else as JSON."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from eqprop.errors import InputError
+from eqprop.train import checkpoint
+
+Kind = TypeVar("Kind")
+
+
+def save(estimator: Any, path: Path, left_out: tuple[str, ...]) -> None:
+    """Parameters, and all that fitting found but for what is `left_out`."""
+    params = {name: _plain(name, value) for name, value in estimator.get_params().items()}
+    found = {name: value for name, value in vars(estimator).items() if name not in params and name not in left_out}
+    texts = {
+        name: value for name, value in found.items() if isinstance(value, np.ndarray) and value.dtype.kind in "OUS"
+    }
+    arrays = {
+        name: value for name, value in found.items() if isinstance(value, np.ndarray | dict) and name not in texts
+    }
+    notes = {
+        "estimator": type(estimator).__name__,
+        "params": params,
+        "texts": {name: [value.dtype.kind, value.tolist()] for name, value in texts.items()},
+        "values": {name: _plain(name, value) for name, value in found.items() if name not in arrays | texts},
+    }
+    checkpoint.save(path, arrays, notes)
+
+
+def load(kind: type[Kind], path: Path, added: dict[str, Any]) -> Kind:
+    """What `save` wrote, with what it left out `added`."""
+    flat, notes = checkpoint.read(path)
+    if notes.get("estimator") != kind.__name__:
+        raise InputError(f"{path} holds {notes.get('estimator', 'no estimator')}, not {kind.__name__}: load it as that")
+    estimator = kind(**{name: _restored(value) for name, value in notes["params"].items()})
+    texts = {
+        name: np.array(values, dtype="O" if code == "O" else None) for name, (code, values) in notes["texts"].items()
+    }
+    values = {name: _restored(value) for name, value in notes["values"].items()}
+    for name, value in (_nested(flat) | texts | values | added).items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value as JSON can tell it: there, keys are texts, and tuples are lists."""
+    if isinstance(value, dict):
+        return {"dict": [[_plain(name, key), _plain(name, part)] for key, part in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_plain(name, part) for part in value]}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if not isinstance(value, bool | int | float | str | list | None):
+        raise InputError(f"{name}={value!r} cannot be written to a file: set a number, a text or None")
+    return value
+
+
+def _restored(value: Any) -> Any:
+    """The inverse of `_plain`."""
+    if isinstance(value, dict) and "dict" in value:
+        return {_restored(key): _restored(part) for key, part in value["dict"]}
+    return tuple(map(_restored, value["tuple"])) if isinstance(value, dict) else value
+
+
+def _nested(flat: dict[str, np.ndarray]) -> dict[str, Any]:
+    """{"theta_/W/…": …} as {"theta_": {"W": {…}}}."""
+    tree: dict[str, Any] = {}
+    for path, array in flat.items():
+        *folders, last = path.split("/")
+        here = tree
+        for folder in folders:
+            here = here.setdefault(folder, {})
+        here[last] = array
+    return tree

@@ -1,0 +1,78 @@
+"""EqPropRegressor."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import column_or_1d
+
+from eqprop.sklearn.boxed import Theta
+from eqprop.sklearn.network import Network
+
+REACH = 4.0  # standard deviations of a target that reach the ends of the box, if no example is farther off
+
+
+class EqPropRegressor(RegressorMixin, Network):
+    """A regressor that settles: a layered Hopfield network, trained by Equilibrium Propagation.
+
+    Its units are in [−1, 1] (`hard_tanh`), and there is an output for each target. Features are standardised, three
+    standard deviations reaching the ends of the box, and targets so that four standard deviations do, and every
+    training example has room to spare. Predictions do not go beyond these ends.
+
+    The parameters are those of `EqPropClassifier`, but for `class_weight`; `early_stopping` looks at R².
+
+    Fitting finds `theta_` (weights and biases, as `network_` has them), `mean_` and `scale_` of the features,
+    `target_mean_` and `target_scale_`, `n_iter_`, `loss_curve_` (the mean cost ½‖output − target‖² of each epoch, in
+    the units of the box), `validation_scores_` with `early_stopping`, and scikit-learn's `n_features_in_` and
+    `feature_names_in_`.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> EqPropRegressor(random_state=0).fit(X, y).score(X, y) > 0.5
+    True
+    """
+
+    target_mean_: np.ndarray
+    target_scale_: np.ndarray
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train for one epoch, at the rate `learning_rate_init`; the first call settles the scales."""
+        fresh = not hasattr(self, "theta_")
+        return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The targets: a row for each example, or a number if there is one target."""
+        found = self._unscaled(self._outputs(X))
+        return found[:, 0] if self.n_outputs_ == 1 else found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _encode(self, y: np.ndarray, fresh: bool) -> np.ndarray:
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        rows = np.asarray(y, float).reshape(len(y), -1)
+        if fresh:
+            self.n_outputs_ = rows.shape[1]
+        elif rows.shape[1] != self.n_outputs_:
+            raise ValueError(f"y has {rows.shape[1]} targets for an example, and the network {self.n_outputs_} outputs")
+        return rows
+
+    def _scale(self, rows: np.ndarray) -> None:
+        self.target_mean_, spread = rows.mean(0), rows.std(0)
+        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 1.0  # constant, but for rounding
+        farthest = np.abs(rows - self.target_mean_).max(0)
+        self.target_scale_ = np.maximum(REACH * spread, 1.25 * farthest)
+
+    def _aims(self, rows: np.ndarray) -> np.ndarray:
+        return np.clip((rows - self.target_mean_) / self.target_scale_, -1, 1)
+
+    def _unscaled(self, outputs: np.ndarray) -> np.ndarray:
+        return outputs * self.target_scale_ + self.target_mean_
+
+    def _goodness(self, theta: Theta, X: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> float:
+        found = self._unscaled(self._boxed.answer(theta, self._inputs(X)))
+        return float(r2_score(rows, found, sample_weight=weight))

@@ -1,0 +1,294 @@
+"""The estimators: scikit-learn's conventions to the letter, weights as copies, and the network they stand for."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.special import softmax
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_regression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import eqprop as ep
+from eqprop.sklearn import EqPropClassifier, EqPropRegressor
+from eqprop.sklearn.rows import drawn, in_order, minibatches, room
+
+IRIS: Any = load_iris(return_X_y=True)
+CANCER: Any = load_breast_cancer(return_X_y=True)
+DIABETES: Any = load_diabetes(return_X_y=True)
+QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@parametrize_with_checks([EqPropClassifier(), EqPropRegressor()])
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    """All of them, with none that is expected to fail."""
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def flowers() -> EqPropClassifier:
+    return EqPropClassifier(random_state=0).fit(*IRIS)
+
+
+@pytest.fixture(scope="module")
+def tumours() -> EqPropClassifier:
+    return EqPropClassifier(**QUICK).fit(*CANCER)
+
+
+# ---- examples, weights, sizes ----
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=20).filter(any), st.floats(0.01, 0.99))
+def test_a_whole_weight_is_a_number_of_copies(weights: list[int], offset: float) -> None:
+    weight = np.array(weights, float)
+    positive = np.flatnonzero(weight)
+    copies = positive[drawn(weight[positive], offset)]
+    np.testing.assert_array_equal(copies, np.repeat(np.arange(len(weight)), weights))
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=30), st.integers(0, 2**32 - 1))
+@settings(max_examples=50)
+def test_other_weights_are_shares(weights: list[float], seed: int) -> None:
+    weight = np.array([*weights, 0.5])
+    share = len(weight) * weight / weight.sum()
+    counts = [
+        np.bincount(drawn(weight, offset), minlength=len(weight))
+        for offset in np.random.RandomState(seed).uniform(size=9)
+    ]
+    for count in counts:
+        assert count.sum() == len(weight)
+        assert (np.abs(count - share) < 1 + 1e-9).all()
+
+
+def test_drawing_is_fair() -> None:
+    weight = np.array([0.3, 1.7, 2.25, 0.01])
+    offsets = (np.arange(2000) + 0.5) / 2000
+    counts = np.mean([np.bincount(drawn(weight, offset), minlength=4) for offset in offsets], axis=0)
+    np.testing.assert_allclose(counts, 4 * weight / weight.sum(), atol=2e-3)
+
+
+@given(st.integers(1, 300), st.integers(1, 50))
+def test_minibatches_hold_all_examples_once(count: int, size: int) -> None:
+    rows, filled = minibatches(np.arange(count), size, nobody=999)
+    assert rows.shape == (room(filled), size)
+    assert (rows[filled:] == 999).all()
+    np.testing.assert_array_equal(np.sort(rows[rows < 999]), np.arange(count))
+
+
+def test_rows_are_sorted_by_content() -> None:
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, 2, (50, 3)).astype(float)
+    shuffled = X[rng.permutation(50)]
+    np.testing.assert_array_equal(X[in_order(X)], shuffled[in_order(shuffled)])
+
+
+def test_the_order_of_the_rows_does_not_matter(flowers: EqPropClassifier) -> None:
+    X, y = IRIS
+    order = np.random.RandomState(3).permutation(len(X))
+    again = EqPropClassifier(**flowers.get_params()).fit(X[order], y[order])
+    np.testing.assert_array_equal(again.decision_function(X), flowers.decision_function(X))
+
+
+# ---- predictions ----
+
+
+def test_the_outputs_are_those_of_the_network_that_it_says_it_is(flowers: EqPropClassifier) -> None:
+    """By another relaxation, in the network without room to spare."""
+    X, _ = IRIS
+    x = np.clip((X - X.mean(0)) / X.std(0) / 3, -1, 1)
+    net = flowers.network_
+    F = ep.Total(net, ep.SquaredError())
+    settled, info = ep.Gradient(steps=2000, tol=1e-6)(F, flowers.theta_, (x, None), 0.0, net.rest(len(x)))
+    assert info.converged.all()
+    np.testing.assert_allclose(flowers.decision_function(X), settled["output"], atol=1e-5)
+    assert repr(net).startswith("Hopfield")
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_a_prediction_does_not_depend_on_its_batch(tumours: EqPropClassifier, method: str) -> None:
+    X, _ = CANCER
+    whole = getattr(tumours, method)(X)
+    assert whole.dtype == (np.int64 if method == "predict" else np.float64)
+    for rows in (slice(0, 1), slice(100, 103), slice(200, 569)):
+        np.testing.assert_array_equal(getattr(tumours, method)(X[rows]), whole[rows])
+
+
+def test_probabilities_are_as_likely_as_a_temperature_can_make_them(flowers: EqPropClassifier) -> None:
+    X, y = IRIS
+    p = flowers.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1)
+    np.testing.assert_array_equal(flowers.classes_[p.argmax(1)], flowers.predict(X))
+    np.testing.assert_allclose(np.exp(flowers.predict_log_proba(X)), p)
+    # Where each of the 150 examples is of any class by a chance of 1 in 151.
+    mixed = (150 * np.eye(3)[y] + 1 / 3) / 151
+    temperatures = np.exp(np.linspace(-3, 5, 2001))
+    logs = [np.log(softmax(t * flowers.decision_function(X), axis=1)) for t in temperatures]
+    best = temperatures[np.argmax([np.sum(mixed * log) for log in logs])]
+    assert flowers.temperature_ == pytest.approx(best, rel=5e-3)
+
+
+def test_two_classes_have_one_output(tumours: EqPropClassifier) -> None:
+    X, y = CANCER
+    decision, p = tumours.decision_function(X), tumours.predict_proba(X)
+    assert decision.shape == (len(X),)
+    np.testing.assert_array_equal(decision > 0, tumours.predict(X) == 1)
+    np.testing.assert_array_equal(np.argsort(decision), np.argsort(p[:, 1] - p[:, 0]))
+    assert tumours.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_features_and_targets_may_come_in_any_units(factor: float) -> None:
+    X, y = DIABETES
+    usual, other = EqPropRegressor(**QUICK).fit(X, y), EqPropRegressor(**QUICK).fit(factor * (X + 3), factor * y - 5)
+    np.testing.assert_allclose((other.predict(factor * (X + 3)) + 5) / factor, usual.predict(X), rtol=0.02, atol=3)
+    assert usual.score(X, y) > 0.45
+
+
+def test_several_targets_at_once() -> None:
+    drawn_at_random: Any = make_regression(200, 5, n_targets=3, noise=1.0, random_state=0)
+    X, Y = drawn_at_random
+    model = EqPropRegressor(random_state=0).fit(X, Y)
+    assert model.predict(X).shape == (200, 3)
+    assert model.score(X, Y) > 0.95
+
+
+# ---- fitting ----
+
+
+def test_it_keeps_the_weights_that_score_best_on_what_is_held_out() -> None:
+    model = EqPropClassifier(early_stopping=True, validation_fraction=0.2, random_state=0).fit(*CANCER)
+    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) < 100
+    assert int(np.argmax(model.validation_scores_)) == model.n_iter_ - 11
+    assert model.score(*CANCER) > 0.95
+
+
+def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
+    model = EqPropClassifier(tol=1.0, n_iter_no_change=3, random_state=0).fit(*IRIS)
+    assert model.n_iter_ == 4
+
+
+def test_a_warm_start_goes_on_and_parts_add_up() -> None:
+    X, y = IRIS
+    model = EqPropClassifier(max_iter=5, warm_start=True, random_state=0).fit(X, y)
+    first = list(model.loss_curve_)
+    model.fit(X, y)
+    assert model.loss_curve_[:5] == first
+    assert model.n_iter_ == 10
+    assert model.loss_curve_[-1] < first[-1]
+    with pytest.raises(ValueError, match="fit it anew"):
+        model.set_params(hidden_layer_sizes=(7,)).fit(X, y)
+
+    parts = EqPropClassifier(random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    for _ in range(30):
+        parts.partial_fit(X, y)
+    assert parts.score(X, y) > 0.9
+    assert parts.n_iter_ == 31
+
+
+def test_classes_that_weigh_more_are_predicted_more_often() -> None:
+    rng = np.random.RandomState(0)
+    y = rng.randint(0, 2, 300)
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    counts = [
+        EqPropClassifier(class_weight=weight, **QUICK).fit(X, y).predict(X).sum()
+        for weight in ({0: 5, 1: 1}, None, {0: 0.2, 1: 1.0})
+    ]
+    assert counts[0] < counts[1] < counts[2]
+    rare = np.flatnonzero((y == 0) | (np.cumsum(y) <= 30))
+    balanced = EqPropClassifier(class_weight="balanced", **QUICK).fit(X[rare], y[rare])
+    assert balanced.predict(X[rare]).sum() > EqPropClassifier(**QUICK).fit(X[rare], y[rare]).predict(X[rare]).sum()
+
+
+def test_progress_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    EqPropClassifier(max_iter=2, verbose=True, early_stopping=True, random_state=0).fit(*IRIS)
+    told = capsys.readouterr().err
+    assert "epoch 2/2" in told
+    assert "loss" in told and "validation score" in told
+
+
+# ---- in people's tools ----
+
+
+def test_it_works_in_pipelines_and_searches() -> None:
+    X, y = IRIS
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), EqPropClassifier(**QUICK))
+    assert cross_val_score(pipeline, frame, names).mean() > 0.85
+    search = GridSearchCV(pipeline, {"eqpropclassifier__beta": [0.2, 0.5]}, n_jobs=2, cv=2).fit(frame, names)
+    best = search.best_estimator_[-1]
+    assert best.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert set(best.predict(StandardScaler().set_output(transform="pandas").fit_transform(frame))) <= set(names)
+
+
+def test_it_survives_pickle_and_joblib(flowers: EqPropClassifier, tmp_path: Path) -> None:
+    X, _ = IRIS
+    joblib.dump(flowers, tmp_path / "model.joblib")
+    for copy in (pickle.loads(pickle.dumps(flowers)), joblib.load(tmp_path / "model.joblib")):
+        np.testing.assert_array_equal(copy.decision_function(X), flowers.decision_function(X))
+
+
+def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
+    X, y = IRIS
+    frame, names = pd.DataFrame(X, columns=list("abcd")), np.array(["one", "two", "three"])[y]
+    weight = {"one": 1, "two": 2, "three": 1}
+    model = EqPropClassifier((20, 10), class_weight=weight, **QUICK).fit(frame, names)
+    model.save(tmp_path / "model.safetensors")
+    copy = EqPropClassifier.load(tmp_path / "model.safetensors")
+    assert copy.get_params() == model.get_params()
+    np.testing.assert_array_equal(copy.predict_proba(frame), model.predict_proba(frame))
+    np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
+    assert copy.loss_curve_ == model.loss_curve_
+    assert copy.partial_fit(frame, names).n_iter_ == model.n_iter_ + 1
+    with pytest.raises(ep.InputError, match="holds EqPropClassifier"):
+        EqPropRegressor.load(tmp_path / "model.safetensors")
+    with pytest.raises(ep.InputError, match="random_state"):
+        model.set_params(random_state=np.random.RandomState(0)).save(tmp_path / "other.safetensors")
+
+    regressor = EqPropRegressor(**QUICK).fit(*DIABETES)
+    regressor.save(tmp_path / "regressor.safetensors")
+    copy = EqPropRegressor.load(tmp_path / "regressor.safetensors")
+    np.testing.assert_array_equal(copy.predict(DIABETES[0]), regressor.predict(DIABETES[0]))
+
+
+# ---- what cannot be ----
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: EqPropClassifier(beta=1.5).fit(*IRIS), "beta"),
+        (lambda: EqPropClassifier(hidden_layer_sizes=(10, 0)).fit(*IRIS), "hidden_layer_sizes"),
+        (lambda: EqPropClassifier(class_weight="odd").fit(*IRIS), "class_weight"),
+        (lambda: EqPropClassifier().fit(csr_array(IRIS[0]), IRIS[1]), "[Ss]parse"),
+        (lambda: EqPropClassifier().fit(IRIS[0], np.zeros(150)), "one class"),
+        (lambda: EqPropClassifier().fit(*IRIS, sample_weight=np.zeros(150)), "at least one non-zero"),
+        (lambda: EqPropClassifier().fit(*IRIS, sample_weight=-np.ones(150)), "[Nn]egative"),
+        (lambda: EqPropClassifier().partial_fit(*IRIS), "classes=None"),
+        (lambda: EqPropClassifier().partial_fit(*IRIS, classes=[0, 1]), "which is not one of the classes"),
+        (lambda: EqPropClassifier(class_weight="balanced").partial_fit(*IRIS, classes=[0, 1, 2]), "balanced"),
+        (lambda: EqPropClassifier().save("nowhere"), "not fitted"),
+    ],
+)
+def test_bad_input_is_refused_with_the_way_out(make: Any, words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()
+
+
+def test_later_parts_must_fit_the_first() -> None:
+    model = EqPropClassifier(**QUICK).partial_fit(*IRIS, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="not those of the first call"):
+        model.partial_fit(*IRIS, classes=[0, 1])
+    regressor = EqPropRegressor(**QUICK).partial_fit(IRIS[0], IRIS[0][:, :2])
+    with pytest.raises(ValueError, match="1 targets"):
+        regressor.partial_fit(*IRIS)
