@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
-from eqprop.plots.style import DOTS, require_lengths, styled
+from eqprop.plots.style import DOTS, from_zero, require_lengths, styled
 
 
 def gradient_error(
@@ -61,7 +61,7 @@ def against_residual(residuals: Sequence[float], rows: Mapping[str, Mapping[str,
     labels = {
         "errors": "validation error (%)",
         "cosine": "cosine with the exact gradient",
-        "norm": "norm / norm of the exact gradient",
+        "norm": "norm / norm of the exact one",
     }
     if not rows:
         raise InputError("rows is empty: give at least one title with errors, cosine and norm")
@@ -76,6 +76,6 @@ def against_residual(residuals: Sequence[float], rows: Mapping[str, Mapping[str,
             axes.invert_xaxis()
             axes.grid(alpha=0.3)
             axes.legend(fontsize=8)
-        panels[0].set_ylim(0, None)
+        from_zero(panels[0])
         panels[2].set_yscale("log")
     return figure

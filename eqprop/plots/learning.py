@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from eqprop.errors import InputError
-from eqprop.plots.style import DOTS, FIRST, SECOND, over_epochs, styled
+from eqprop.plots.style import DOTS, FIRST, SECOND, from_zero, over_epochs, styled
 
 History = Sequence[Mapping[str, float]]
 """The records of `fit`."""
@@ -36,7 +36,8 @@ def learning_curves(histories: Mapping[str, Sequence[History]]) -> Figure:
             for key in shown:
                 label, style = CURVES[key]
                 axes.plot(*percent(history, key), label=label if history is runs[0] else None, **DOTS, **style)
-        axes.set(ylabel="error (%)", ylim=(0, None))
+        axes.set_ylabel("error (%)")
+        from_zero(axes)
         axes.legend()
     return figure
 

@@ -22,25 +22,25 @@ def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, tit
     if weights.ndim != 2 or len(weights) != prod(shape):
         hint = "; transpose them" if weights.ndim == 2 and weights.shape[1] == prod(shape) else ""
         raise InputError(f"weights of shape {weights.shape}: give ({prod(shape)}, units) for images of {shape}{hint}")
-    if not np.isfinite(weights).all():
-        raise InputError("weights hold a value that is not finite: train with a lower learning rate")
+    if not weights.size or not np.isfinite(weights).all():
+        raise InputError(f"weights of shape {weights.shape} are none or not finite: nothing to draw")
     if count < 1:
         raise InputError(f"count={count!r}: give a positive whole number of units")
     strongest = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")[:count]
     columns = ceil(sqrt(len(strongest)))
     rows = -(-len(strongest) // columns)
-    figure = Figure(figsize=(0.95 * columns + 1.3, 1.1 * rows + 0.3 * bool(title)), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure = Figure(figsize=(columns + 1, 1.1 * rows * shape[0] / shape[1] + 0.3 * bool(title)), layout="constrained")
+    axes = figure.subplots()  # one for all: the layout of many takes a second
     limit = float(np.abs(weights[:, strongest]).max()) or 1.0
-    image = None
-    for axes, unit in zip(grid.flat, strongest, strict=False):
-        image = axes.imshow(weights[:, unit].reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axes.set_title(f"unit {unit}", fontsize=8, pad=2)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    if image is not None:
-        figure.colorbar(image, ax=grid, label="weight", shrink=0.8)
-    figure.suptitle(title)
+    height, width = 1.25 * shape[0], 1.1 * shape[1]
+    for place, unit in enumerate(strongest):
+        bottom, left = -height * (place // columns), width * (place % columns)
+        extent = (left, left + shape[1], bottom, bottom + shape[0])
+        image = axes.imshow(weights[:, unit].reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, extent=extent)
+        axes.text(left + shape[1] / 2, bottom + shape[0], f"unit {unit}", fontsize=8, ha="center", va="bottom")
+    axes.set(xlim=(0, width * columns), ylim=(-height * (rows - 1), height), title=title)
+    axes.set_axis_off()
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.9, pad=0.01)  # pyright: ignore[reportPossiblyUnbound]
     return figure
 
 

@@ -37,7 +37,7 @@ def over_epochs(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
         raise InputError("there is nothing to draw: give at least one title with its curves")
     columns = len(titles) if len(titles) <= 3 else 2
     rows = -(-len(titles) // columns)
-    figure = Figure(figsize=(4.2 * columns if columns > 1 else 5, 3.5 * rows), layout="constrained")
+    figure = Figure(figsize=(3.5 * columns if columns > 1 else 5, 3.3 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid[len(titles) :]:
         axes.set_axis_off()
@@ -47,6 +47,11 @@ def over_epochs(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
     return figure, panels
+
+
+def from_zero(axes: Axes) -> None:
+    """The y-axis from 0 to a little above what is drawn."""
+    axes.set_ylim(0, 1.05 * float(axes.dataLim.y1) or 1)
 
 
 def require_lengths(curves: Mapping[str, Sequence[float]], count: int, what: str) -> None:
