@@ -199,8 +199,14 @@ def test_states_are_the_paths_of_the_layers_over_time() -> None:
     paths = {layer: np.concatenate([FREE.state[layer][0], NUDGED.state[layer][0][1:]]) for layer in FREE.state}
     np.testing.assert_array_equal(np.asarray(hidden.collections[0].get_array()).reshape(20, 8), paths["hidden"].T)
     np.testing.assert_allclose(curves(output)["target, unit 2"], [0.5 * np.arange(8), paths["output"][:, 2]])
-    # What the free phase ended with, though the nudge may have changed it since.
-    assert f"prediction, unit {paths['output'][5].argmax()}" in curves(output)
+
+
+def test_the_prediction_is_what_the_free_phase_ends_with() -> None:
+    wins = np.eye(3)[np.array([[0, 0, 0, 0, 0, 1], [1, 2, 2, 2, 2, 2]])]
+    free, nudged = (FREE._replace(state={"output": wins[k : k + 1]}) for k in (0, 1))
+    (axes,) = plots.states(free, nudged, target=2).axes
+    assert {"prediction, unit 1", "target, unit 2"} < curves(axes).keys()
+    assert "prediction, unit 0" not in curves(axes)
 
 
 def test_settling_is_energy_above_states() -> None:
