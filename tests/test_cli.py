@@ -15,13 +15,13 @@ import pytest
 import safetensors.numpy
 
 from command import run
-from eqprop import data, fit
+from eqprop import Run, data, fit
 from eqprop.cli.evaluate import Evaluate
 from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
 from eqprop.data import NAMES
 from eqprop.experiment import PRESETS, Experiment
-from eqprop.experiment.perform import start
+from eqprop.experiment.perform import evaluate, start
 
 GROUPS = ("network", "cost", "settling", "learning")
 OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
@@ -120,8 +120,10 @@ def test_without_a_run_dir_a_new_one_in_runs_is_made(
 
 
 def test_a_run_folder_holds_all_there_is_to_know(finished: Path) -> None:
-    names = ["checkpoint.safetensors", "config.json", "history.jsonl", "learning_curve.png", "result.json"]
-    assert sorted(path.name for path in finished.iterdir()) == [*names, "weights.safetensors"]
+    data = {"checkpoint.safetensors", "config.json", "history.jsonl", "result.json", "weights.safetensors"}
+    pictures = {"learning_curve.png", "receptive_fields.png"}
+    evaluated = {"confusion_matrix.png"}  # by another test, perhaps
+    assert {path.name for path in finished.iterdir()} - evaluated == data | pictures
     command = parse(TRAIN)
     assert isinstance(command, Train)
     assert Experiment.from_dict(json.loads((finished / "config.json").read_text())) == command.experiment
@@ -132,8 +134,11 @@ def test_a_run_folder_holds_all_there_is_to_know(finished: Path) -> None:
     assert {name: array.shape for name, array in weights(finished).items()} == shapes
 
 
-def test_the_learning_curve_is_a_picture_with_something_on_it(finished: Path) -> None:
-    picture = matplotlib.image.imread(finished / "learning_curve.png", format="png")
+@pytest.mark.parametrize("name", ["learning_curve", "receptive_fields", "confusion_matrix"])
+def test_a_picture_has_something_on_it(name: str, finished: Path) -> None:
+    if name == "confusion_matrix":
+        assert run("evaluate", str(finished)) == 0
+    picture = matplotlib.image.imread(finished / f"{name}.png", format="png")
     assert picture.shape[0] > 100 and picture.shape[1] > 100
     assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
 
@@ -145,15 +150,36 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(finished: 
     assert not same(weights(tmp_path / "other"), weights(finished))
 
 
-def test_evaluate_touches_nothing_in_a_folder_that_may_be_in_use(finished: Path) -> None:
+def test_evaluate_touches_nothing_that_a_run_in_use_may_need(finished: Path) -> None:
     # A run that is still going writes beside its checkpoint before it renames.
     half = finished / ".checkpoint.safetensors.x1.part"
     half.write_bytes(b"half")
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir()}
+    own = finished / "confusion_matrix.png"
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir() if path != own}
     assert run("evaluate", str(finished)) == 0
-    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir()}
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in finished.iterdir() if path != own}
     half.unlink(missing_ok=True)
     assert after == before
+
+
+def test_what_evaluate_draws_is_what_it_measured(finished: Path) -> None:
+    experiment = Experiment.from_dict(json.loads((finished / "config.json").read_text()))
+    digits = data.load("digits", valid=experiment.learning.valid)
+    result, predicted = evaluate(experiment, digits, Run.open(finished))
+    assert 100 * np.mean(predicted != digits.test.labels) == pytest.approx(result["test_error"], abs=1e-4)
+
+
+def test_evaluate_works_where_it_may_not_write(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(finished))
+
+    monkeypatch.setattr("eqprop.cli.pictures.write_atomic", refuse)
+    assert run("evaluate", str(finished), "--json") == 0
+    shown = capsys.readouterr()
+    assert "test_error" in json.loads(shown.out)
+    assert "no confusion_matrix.png" in shown.err
 
 
 # ---- data ----

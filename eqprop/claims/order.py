@@ -55,7 +55,8 @@ class Order(Claim):
                 least = min(errors[name])
                 checks.append(at_most(f"least error of the {name} nudge, which is none or of no order", least, 1e-8))
         why = "The error of a nudge should fall with its order: are its β_k and w_k right?"
-        return self.found(subject, explained(subject, checks, why), betas=BETAS, errors=errors)
+        orders = [p for _, p in self.asked(subject).values()]
+        return self.found(subject, explained(subject, checks, why), betas=BETAS, errors=errors, orders=orders)
 
     def asked(self, subject: Subject) -> dict[str, tuple[Nudge, int]]:
         """The nudges to measure; without those in the complex plane, where the subject's own rule has none."""
@@ -77,26 +78,19 @@ class Order(Claim):
         }
 
     def picture(self, finding: Finding) -> Any:
-        from matplotlib.figure import Figure
+        from eqprop.plots import gradient_error
 
-        from eqprop.plots import STYLES
-
-        figure = Figure(figsize=(7, 4.6), layout="constrained")
-        axes = figure.subplots()
-        betas = finding.curves["betas"]
         slopes = [check.value for check in finding.checks]
-        for style, slope, (name, errors) in zip(STYLES, slopes, finding.curves["errors"].items(), strict=False):
-            label = f"{name}: slope {slope:.2f}" if slope > 0.1 else name
-            axes.loglog(betas, errors, marker="o", markersize=3, label=label, **style)
-        axes.set(
-            xlabel="strength of the nudge β",
-            ylabel="relative distance to the exact gradient",
+        errors = {
+            f"{name}: slope {slope:.2f}" if slope > 0.1 else name: values
+            for slope, (name, values) in zip(slopes, finding.curves["errors"].items(), strict=False)
+        }
+        return gradient_error(
+            finding.curves["betas"],
+            errors,
+            orders=finding.curves["orders"],
             title=f"How near Theorem 1's limit? {finding.subject}",
         )
-        axes.grid(alpha=0.3)
-        axes.set_ylim(1e-16)  # room for the legend
-        axes.legend(loc="lower left")
-        return figure
 
 
 @compiled

@@ -3,17 +3,19 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import tyro
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
+from eqprop.cli.pictures import save_figure
 from eqprop.experiment import Experiment, evaluate
 from eqprop.train import Run
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure the errors of a run's weights."""
+    """Measure the errors of a run's weights, and draw what they confuse in its folder."""
 
     run_dir: tyro.conf.Positional[Path]
     """the folder of the run"""
@@ -26,8 +28,21 @@ class Evaluate:
         run = Run.open(self.run_dir)
         experiment = Experiment.from_dict(run.config)
         examples = data.load(experiment.dataset, self.data_dir, experiment.learning.valid, screen.print)
-        result = evaluate(experiment, examples, run)
+        result, predicted = evaluate(experiment, examples, run)
         if self.json:
             print_json(result)
         else:
             out.print(result_table(result))
+        try:
+            draw(run, examples, predicted)
+        except OSError as error:  # somebody else's run, which may be read only
+            screen.print(f"no confusion_matrix.png: {error}", markup=False, highlight=False, soft_wrap=True)
+
+
+def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> None:
+    """What the network confuses in the test set, in the run's folder."""
+    from eqprop import plots  # matplotlib takes its time to load
+
+    title = f"{examples.name}, test set"
+    figure = plots.confusion_matrix(examples.test.labels, predicted, examples.classes, title=title)
+    save_figure(run, "confusion_matrix", figure)

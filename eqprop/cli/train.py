@@ -1,6 +1,5 @@
 """`eqprop train`: a network on a data set, with a run folder to show for it."""
 
-import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +9,7 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.cli.pictures import save_figure
 from eqprop.errors import InputError
 from eqprop.experiment import (
     PRESETS,
@@ -19,9 +19,9 @@ from eqprop.experiment import (
     NetworkOptions,
     SettlingOptions,
     perform,
+    start,
     training_part,
 )
-from eqprop.files import write_atomic
 from eqprop.progress import TrainingBar
 from eqprop.train import Run
 
@@ -31,7 +31,7 @@ class OutputOptions:
     """where things come from and go to"""
 
     run_dir: Path | None = None
-    """folder for settings, history, checkpoint, weights and picture; None: a new one in runs/"""
+    """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
     """go on with the run in this folder, with its settings; only --epochs may be raised"""
     data_dir: Path | None = None
@@ -87,7 +87,7 @@ class Train:
                 )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"go on with `eqprop train --resume {run.folder}`") from None
-        draw(run, history, f"{result['dataset']}, {result['net']}")
+        draw(run, experiment, examples, history, f"{result['dataset']}, {result['net']}")
         if output.json:
             print_json(result)
         else:
@@ -102,13 +102,15 @@ class Train:
         return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
 
 
-def draw(run: Run, history: list[dict[str, float]], title: str) -> None:
-    """The learning curve, in the run's folder."""
+def draw(run: Run, experiment: Experiment, examples: data.Dataset, history: list[dict[str, float]], title: str) -> None:
+    """The learning curve, and what the first layer looks for if inputs are images, in the run's folder."""
     from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
 
-    picture = io.BytesIO()
-    plots.learning_curve(history, title).savefig(picture, dpi=150)
-    write_atomic(run.folder / "learning_curve.png", picture.getvalue())
+    save_figure(run, "learning_curve", plots.learning_curve(history, title))
+    if len(examples.shape) == 2:
+        theta, _ = run.load_weights(start(experiment, examples)[1].theta)
+        first = next(W for name, W in theta["W"].items() if name.startswith("input-"))
+        save_figure(run, "receptive_fields", plots.receptive_fields(first, examples.shape, title=title))
 
 
 def saved(folder: Path) -> Experiment:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import jax
+import numpy as np
 
 from eqprop.data import Dataset, Split
 from eqprop.errors import DivergedError, InputError
@@ -108,11 +109,13 @@ def save(run: Run, progress: Progress, history: list[dict[str, float]]) -> None:
     run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
 
 
-def evaluate(experiment: Experiment, data: Dataset, run: Run) -> dict[str, Any]:
-    """The errors of a run's weights."""
+def evaluate(experiment: Experiment, data: Dataset, run: Run) -> tuple[dict[str, Any], np.ndarray]:
+    """The errors of a run's weights, and the class that each test example is taken for."""
     trainer, fresh = start(experiment, data)
     theta, epochs = run.load_weights(fresh.theta)
-    return errors(experiment, data, trainer, theta, epochs) | {"run_dir": str(run.folder)}
+    result = errors(experiment, data, trainer, theta, epochs) | {"run_dir": str(run.folder)}
+    settled = tester(experiment, trainer).settle(theta, data.test.v)
+    return result, np.asarray(settled["output"]).argmax(axis=1)
 
 
 def start(experiment: Experiment, data: Dataset) -> tuple[Trainer, TrainState]:
@@ -132,14 +135,20 @@ def training_part(experiment: Experiment, data: Dataset) -> Split:
     return data.train[:wanted]
 
 
-def errors(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, epochs: int) -> dict[str, Any]:
-    """The errors, in percent, of the weights θ on each part of the data.
+def tester(experiment: Experiment, trainer: Trainer) -> Trainer:
+    """The trainer as its weights are measured with in the end.
 
     Where particles persist, training takes just the steps that they need to follow the weights. Here all begin at rest,
     and so they settle until they rest again.
     """
     if experiment.settling.persistent and isinstance(trainer.rule.free, Relaxation):
-        trainer = replace(trainer, rule=EquilibriumPropagation())
+        return replace(trainer, rule=EquilibriumPropagation())
+    return trainer
+
+
+def errors(experiment: Experiment, data: Dataset, trainer: Trainer, theta: Any, epochs: int) -> dict[str, Any]:
+    """The errors, in percent, of the weights θ on each part of the data."""
+    trainer = tester(experiment, trainer)
     parts = {"train": training_part(experiment, data), "valid": data.valid, "test": data.test}
     percent = {
         f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None

@@ -137,6 +137,10 @@ class Trainer(eqx.Module):
         """The cost and the metrics at the free fixed points, averaged over all examples."""
         return self._settle_all(theta, v, None, block)[0]
 
+    def settle(self, theta: Any, v: Any, block: int = 1000) -> Any:
+        """The free fixed points of all examples, as `measure` looks at."""
+        return self._settle_all(theta, v, self.rest(len(jax.tree.leaves(v)[0])), block)[1]
+
     def validate(self, state: TrainState, v: Any) -> tuple[dict[str, float], TrainState]:
         """`measure`, from the particles of the validation examples v, and the state with those moved on."""
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)

@@ -1,0 +1,30 @@
+"""Pictures: numbers in, a matplotlib figure out. Nothing here opens a window or writes a file.
+
+`docs/gallery.md` shows them all. `STYLES` and `styled` are for figures of your own that look like these.
+"""
+
+from eqprop.plots.gradient import against_residual, gradient_error
+from eqprop.plots.learning import angles, learning_curve, learning_curves, modes, rivals, weight_changes
+from eqprop.plots.network import confusion_matrix, receptive_fields
+from eqprop.plots.settling import energy, settling, states
+from eqprop.plots.style import FIRST, SECOND, STYLES, styled
+
+__all__ = [
+    "FIRST",
+    "SECOND",
+    "STYLES",
+    "against_residual",
+    "angles",
+    "confusion_matrix",
+    "energy",
+    "gradient_error",
+    "learning_curve",
+    "learning_curves",
+    "modes",
+    "receptive_fields",
+    "rivals",
+    "settling",
+    "states",
+    "styled",
+    "weight_changes",
+]

@@ -1,0 +1,78 @@
+"""What a network has learned: what its units look for, and what it confuses."""
+
+from collections.abc import Sequence
+from math import ceil, prod, sqrt
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from eqprop.errors import InputError
+
+
+def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, title: str = "") -> Figure:
+    """The incoming weights of the `count` units where they are strongest, each as an image; red excites, blue inhibits.
+
+    `weights` has axes (inputs, units), as θ["W"]["input-hidden"] has; `shape` is that of an input image, as
+    `Dataset.shape` is. Strongest is the unit whose weights have the largest norm; it comes first.
+    """
+    weights, shape = np.asarray(weights), tuple(shape)
+    if len(shape) != 2:
+        raise InputError(f"shape={shape}: give the rows and columns of an input image")
+    if weights.ndim != 2 or len(weights) != prod(shape):
+        hint = "; transpose them" if weights.ndim == 2 and weights.shape[1] == prod(shape) else ""
+        raise InputError(f"weights of shape {weights.shape}: give ({prod(shape)}, units) for images of {shape}{hint}")
+    if not weights.size or not np.isfinite(weights).all():
+        raise InputError(f"weights of shape {weights.shape} are none or not finite: nothing to draw")
+    if count < 1:
+        raise InputError(f"count={count!r}: give a positive whole number of units")
+    strongest = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")[:count]
+    columns = ceil(sqrt(len(strongest)))
+    rows = -(-len(strongest) // columns)
+    figure = Figure(figsize=(columns + 1, 1.1 * rows * shape[0] / shape[1] + 0.3 * bool(title)), layout="constrained")
+    axes = figure.subplots()  # one for all: the layout of many takes a second
+    limit = float(np.abs(weights[:, strongest]).max()) or 1.0
+    height, width = 1.25 * shape[0], 1.1 * shape[1]
+    for place, unit in enumerate(strongest):
+        bottom, left = -height * (place // columns), width * (place % columns)
+        extent = (left, left + shape[1], bottom, bottom + shape[0])
+        image = axes.imshow(weights[:, unit].reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, extent=extent)
+        axes.text(left + shape[1] / 2, bottom + shape[0], f"unit {unit}", fontsize=8, ha="center", va="bottom")
+    axes.set(xlim=(0, width * columns), ylim=(-height * (rows - 1), height), title=title)
+    axes.set_axis_off()
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.9, pad=0.01)  # pyright: ignore[reportPossiblyUnbound]
+    return figure
+
+
+def confusion_matrix(true: Any, predicted: Any, classes: Sequence[str], *, title: str = "") -> Figure:
+    """How many examples of each class (rows) were taken for which (columns); no number stands for none.
+
+    `true` and `predicted` are the classes of the examples as whole numbers from 0. A cell is the darker, the larger its
+    share in the examples of its true class.
+    """
+    from sklearn.metrics import confusion_matrix as count  # takes its time to load
+
+    true, predicted = np.asarray(true), np.asarray(predicted)
+    for name, labels in (("true", true), ("predicted", predicted)):
+        if labels.ndim != 1 or not len(labels) or not np.issubdtype(labels.dtype, np.integer):
+            raise InputError(f"{name} has shape {labels.shape} and type {labels.dtype}: give a class for each example")
+        if labels.min() < 0 or labels.max() >= len(classes):
+            raise InputError(f"{name} has classes {labels.min()} to {labels.max()}, there are 0 to {len(classes) - 1}")
+    if len(true) != len(predicted):
+        raise InputError(f"true has {len(true)} examples, predicted {len(predicted)}: give the same examples")
+    counts = count(true, predicted, labels=range(len(classes)))
+    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    size = max(3.4, 0.4 * len(classes) + 0.6)
+    figure = Figure(figsize=(size + 0.6, size), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
+    for (row, column), number in np.ndenumerate(counts):
+        if number:
+            color = "white" if share[row, column] > 55 else "black"
+            axes.text(column, row, str(number), ha="center", va="center", color=color, fontsize=9)
+    long = max(map(len, classes)) > 2
+    axes.set_xticks(range(len(classes)), classes, rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_yticks(range(len(classes)), classes)
+    axes.set(xlabel="predicted class", ylabel="true class", title=title)
+    figure.colorbar(image, ax=axes, label="share of the true class (%)", shrink=0.8)
+    return figure

@@ -1,0 +1,141 @@
+"""Every figure of `eqprop.plots`, from small networks that learn the digits: the pictures of docs/gallery.md.
+
+python examples/gallery.py [FOLDER]
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from matplotlib.figure import Figure
+
+import eqprop as ep
+from eqprop import plots
+from eqprop.compare.modes import different_modes
+from eqprop.reproduce.diagnosis import measure
+
+HIDDEN, EPOCHS = 60, 6
+digits = ep.data.load("digits")
+net = ep.Hopfield.layered(64, HIDDEN, 10)
+F = ep.Total(net, ep.SquaredError())
+error = {"error": F.cost.misclassified}
+rule = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(steps=6), ep.Block(steps=4, backward=True))
+adam = optax.adam(0.002)
+
+
+def learn(trainer: ep.Trainer, energy: Any = net, seed: int = 0) -> tuple[Any, list[dict[str, float]]]:
+    """The weights, and the history."""
+    start = trainer.init(energy.init(jax.random.key(seed)), len(digits.train), jax.random.key(seed + 1))
+    state, history = ep.fit(trainer, start, digits.train.v, digits.valid.v, epochs=EPOCHS)
+    return state.theta, history
+
+
+def figures() -> Iterator[tuple[str, Figure]]:
+    """By the name of the function that makes them."""
+    trainer = ep.Trainer(F, rule, adam, metrics=error, changes=True)
+    runs = [learn(trainer, seed=seed) for seed in range(3)]
+    (theta, history), histories = runs[0], [history for _, history in runs]
+    yield "learning_curve", plots.learning_curve(history, "digits, 64-60-10")
+    deep = replace(trainer, F=ep.Total(deeper := ep.Hopfield.layered(64, HIDDEN, HIDDEN, 10), F.cost))
+    _, deep_history = learn(deep, deeper)
+    nets = {"64-60-10, three seeds": histories, "64-60-60-10": [deep_history]}
+    yield "learning_curves", plots.learning_curves(nets)
+    ratios = {"64-60-10": changes(net, history), "64-60-60-10": changes(deeper, deep_history)}
+    yield "weight_changes", plots.weight_changes(ratios)
+
+    yield "receptive_fields", plots.receptive_fields(theta["W"]["input-hidden"], digits.shape)
+    settled = trainer.settle(theta, digits.test.v)
+    predicted = np.asarray(settled["output"]).argmax(1)
+    yield "confusion_matrix", plots.confusion_matrix(digits.test.labels, predicted, digits.classes)
+
+    # The test digit whose output is farthest from its target has the most to be nudged.
+    x, y = digits.test.v
+    hardest = int(((settled["output"] - y) ** 2).sum(1).argmax())
+    v = (x[hardest : hardest + 1], y[hardest : hardest + 1])
+    slowly, beta, label = ep.Gradient(steps=30, epsilon=0.2), 0.5, int(digits.test.labels[hardest])
+    free = slowly.trace(F, theta, v, 0.0, net.rest(1))
+    nudged = slowly.trace(F, theta, v, beta, jax.tree.map(lambda path: path[:, -1], free.state))
+    yield "energy", plots.energy(free, nudged, beta=beta, epsilon=slowly.epsilon)
+    yield "states", plots.states(free, nudged, target=label, epsilon=slowly.epsilon)
+    yield "settling", plots.settling(free, nudged, beta=beta, target=label, epsilon=slowly.epsilon)
+
+    betas, errors = gradient_errors()
+    yield "gradient_error", plots.gradient_error(betas, errors, orders=(1, 2))
+    residuals, row = precision()
+    yield "against_residual", plots.against_residual(residuals, {"digits, 64-60-10": row})
+
+    forward = ep.Feedforward(net)
+    _, through = learn(ep.Trainer(ep.Total(forward, F.cost), ep.Backpropagation(), adam, metrics=error), forward)
+    _, clamped = learn(replace(trainer, rule=ep.ContrastiveHebbian(rule.free, rule.nudged), changes=False))
+    families = {
+        "nudged or clamped": {"Equilibrium Propagation": history, "Contrastive Hebbian": clamped},
+        "derivatives travel back": {"Backpropagation": through},
+    }
+    yield "rivals", plots.rivals({"digits": families})
+    directed = ep.Directed(net)
+    field = ep.VectorField(rule.nudge, rule.free, rule.nudged)
+    _, followed = learn(ep.Trainer(ep.Total(directed, F.cost), field, adam, watch={"angle": directed.angle}), directed)
+    angles = {"EP in a vector field": [record["angle"] for record in followed]}
+    yield "angles", plots.angles(angles)
+    yield "modes", plots.modes(different_modes())
+
+
+def changes(which: ep.Hopfield, history: list[dict[str, float]]) -> dict[str, list[float]]:
+    """‖ΔW_k‖/‖W_k‖ over epochs, by synapse from the input to the output."""
+    names = [f"{synapse.pre}-{synapse.post}" for synapse in which.synapses]
+    return {name: [record[f"change W/{name}"] for record in history] for name in names}
+
+
+def gradient_errors() -> tuple[np.ndarray, dict[str, list[float]]]:
+    """The relative error of the gradient with two nudges, over β, of a smooth network in double precision."""
+    smooth = ep.Hopfield.layered(64, HIDDEN, 10, activation=ep.sigmoid)
+    G, betas, errors = ep.Total(smooth, ep.SquaredError()), np.logspace(-0.3, -6, 16), {}
+    given = smooth.init(jax.random.key(0)), digits.train[:10].v
+    with jax.enable_x64(True):
+        precise = ep.Block(steps=1000, tol=1e-13)
+        theta, v = jax.tree.map(lambda a: jnp.asarray(a, float), given)
+        start, key = smooth.rest(10), jax.random.key(0)
+        exact, _, _ = ep.ImplicitGradient(precise, tol=1e-13)(G, theta, v, start)
+        for nudge in (ep.OneSided, ep.Symmetric):
+            found = [ep.EquilibriumPropagation(nudge(b), precise, precise)(G, theta, v, start, key)[0] for b in betas]
+            errors[nudge.__name__] = [distance(gradient, exact) for gradient in found]
+    return betas, errors
+
+
+def distance(found: Any, exact: Any) -> float:
+    """‖found − exact‖ / ‖exact‖ over all of θ."""
+    a, b = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)]) for gradient in (found, exact))
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+
+
+def precision() -> tuple[list[float], dict[str, dict[str, list[float]]]]:
+    """How well a network learns, and how its gradient lies to the exact one, with phases of several precisions."""
+    residuals, layers = [0.3, 0.1, 1e-2, 1e-3], {"W_1": "hidden", "W_2": "output"}
+    inside = ep.Total(net, ep.SquaredError(low=0.2, high=0.8))  # outputs at an end of the box would feel no nudge
+    trained, measured = [], []
+    for residual in residuals:
+        settle = ep.Block(steps=200, tol=residual)
+        coarse = ep.EquilibriumPropagation(ep.Symmetric(0.05), settle, replace(settle, backward=True))
+        trainer = ep.Trainer(inside, coarse, adam, metrics=error)
+        theta, history = learn(trainer)
+        trained.append(100 * history[-1]["valid_error"])
+        with jax.enable_x64(True):
+            doubled = jax.tree.map(lambda a: jnp.asarray(a, float), (theta, digits.train[:200].v, net.rest(200)))
+            measured.append(measure(net, trainer, *doubled))
+    row = {"errors": {"validation": trained}}
+    for key in ("cosine", "norm"):
+        row[key] = {W: [found[key][layer] for found in measured] for W, layer in layers.items()}
+    return residuals, row
+
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/gallery")
+folder.mkdir(parents=True, exist_ok=True)
+for name, figure in figures():
+    figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+    print(folder / f"{name}.png", flush=True)

@@ -1,0 +1,305 @@
+"""Figures show what they were given, say what it is, and refuse what they cannot show."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import sklearn.metrics
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import eqprop as ep
+from eqprop import InputError, plots
+
+ROOT = Path(__file__).parent.parent
+HISTORY = [{"epoch": n, "train_error": 0.5 / n, "valid_error": 0.6 / n} for n in (1, 2, 3)]
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.normal(size=(12, 30))
+TRUE, PREDICTED = RNG.integers(0, 3, 50), RNG.integers(0, 3, 50)
+BETAS = np.logspace(-1, -4, 7)
+ERRORS = {"one-sided": list(2 * BETAS), "symmetric": [*(BETAS[:-1] ** 2), 0.0]}
+RESIDUALS = [1e-1, 1e-2]
+ROW = {"errors": {"one rate": [5.0, 4.0]}, "cosine": {"W_1": [0.5, 0.9]}, "norm": {"W_1": [0.1, 0.9]}}
+
+
+def traces() -> tuple[ep.Trace, ep.Trace]:
+    """Two examples that settle for 5 steps, and for 2 under a nudge; one layer is large, one small."""
+    net = ep.Hopfield.layered(4, 20, 3)
+    F, theta, v = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0)), (np.ones((2, 4)), np.eye(3)[:2])
+    free = ep.Gradient(steps=5).trace(F, theta, v, 0.0, net.rest(2))
+    return free, ep.Gradient(steps=2).trace(F, theta, v, 0.7, jax.tree.map(lambda path: path[:, -1], free.state))
+
+
+FREE, NUDGED = traces()
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "learning_curve": lambda: plots.learning_curve(HISTORY, "a run"),
+    "learning_curves": lambda: plots.learning_curves({"one": [HISTORY, HISTORY[:2]], "other": [HISTORY]}),
+    "weight_changes": lambda: plots.weight_changes(
+        {"a net": {"input-hidden": [0.1, 0.2], "hidden-output": [0.3, 0.4]}}
+    ),
+    "rivals": lambda: plots.rivals({"digits": {"ours": {"EP": HISTORY}, "theirs": {"BP": HISTORY}}}),
+    "angles": lambda: plots.angles({"a rule": [90, 45], "another": [80, 70]}),
+    "modes": lambda: plots.modes({"a rule": {"cost": [2, 1], "objective": [1, 0]}, "another": {"cost": [3, 2]}}),
+    "receptive_fields": lambda: plots.receptive_fields(WEIGHTS, (3, 4), count=7),
+    "confusion_matrix": lambda: plots.confusion_matrix(TRUE, PREDICTED, ("cat", "dog", "cow")),
+    "energy": lambda: plots.energy(FREE, NUDGED, beta=0.7, example=1),
+    "states": lambda: plots.states(FREE, NUDGED, target=2, epsilon=0.5),
+    "settling": lambda: plots.settling(FREE, NUDGED, beta=0.7, target=2),
+    "gradient_error": lambda: plots.gradient_error(BETAS, ERRORS, orders=(1, 2)),
+    "against_residual": lambda: plots.against_residual(RESIDUALS, {"a nudge": ROW}),
+}
+FUNCTIONS = sorted(name for name in plots.__all__ if isinstance(getattr(plots, name), Callable) and name != "styled")
+
+
+def curves(axes: Axes) -> dict[str, np.ndarray]:
+    """The labelled lines, as (2, points)."""
+    return {str(line.get_label()): np.asarray(line.get_data(), float) for line in axes.lines}
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_every_figure_is_here() -> None:
+    assert sorted(FIGURES) == FUNCTIONS
+    assert plots.__all__ == sorted(plots.__all__)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_axis_says_what_it_shows(name: str, tmp_path: Path) -> None:
+    assert getattr(plots, name).__doc__
+    figure = FIGURES[name]()
+    assert isinstance(figure, Figure)
+    figure.savefig(tmp_path / "figure.png")  # what cannot be drawn, or warns, does so now
+    for axes in figure.axes:
+        if not axes.axison:  # images whose pixels have no coordinates
+            continue
+        # Of panels that share an axis, one says what it is.
+        beside = [*axes.get_shared_y_axes().get_siblings(axes), axes]
+        above = [*axes.get_shared_x_axes().get_siblings(axes), axes]
+        assert any(other.get_ylabel() for other in beside)
+        assert any(other.get_xlabel() for other in above) or axes.get_label() == "<colorbar>"
+        for text in (axes.xaxis.label, axes.yaxis.label, axes.title, *axes.texts, *axes.get_xticklabels()):
+            assert float(text.get_fontsize()) >= 8
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_is_left_open_in_pyplot(name: str) -> None:
+    import matplotlib.pyplot as plt
+
+    FIGURES[name]()
+    assert plt.get_fignums() == []
+
+
+# ---- learning ----
+
+
+def test_learning_curves_are_in_percent_and_every_seed_is_drawn() -> None:
+    one, other = FIGURES["learning_curves"]().axes
+    assert len(one.lines) == 4
+    assert len(other.lines) == 2
+    np.testing.assert_allclose(curves(other)["training, while learning"], [[1, 2, 3], [50, 25, 50 / 3]])
+    np.testing.assert_allclose(curves(other)["validation"], [[1, 2, 3], [60, 30, 20]])
+
+
+def test_without_validation_there_is_one_curve() -> None:
+    (axes,) = plots.learning_curve([{"epoch": 1, "train_error": 0.1}]).axes
+    assert list(curves(axes)) == ["training, while learning"]
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3])
+def test_errors_that_stay_the_same_are_in_sight(error: float) -> None:
+    (axes,) = plots.learning_curve([{"epoch": n, "train_error": error} for n in (1, 2)]).axes
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 100 * error < 0.97 * high
+
+
+def test_weight_changes_are_numbered_from_the_input() -> None:
+    (axes,) = FIGURES["weight_changes"]().axes
+    np.testing.assert_array_equal(curves(axes)["$W_2$, hidden-output"], [[1, 2], [0.3, 0.4]])
+    assert next(iter(curves(axes))) == "$W_1$, input-hidden"
+
+
+def test_rivals_have_the_first_method_in_every_panel() -> None:
+    ours, theirs = FIGURES["rivals"]().axes
+    np.testing.assert_array_equal(curves(ours)["EP"], curves(theirs)["EP"])
+    assert list(curves(theirs)) == ["EP", "BP"]
+
+
+def test_more_curves_than_styles_are_all_drawn() -> None:
+    many = {f"rule {k}": [1.0, 2.0] for k in range(2 * len(plots.STYLES) + 1)}
+    assert list(curves(plots.angles(many).axes[0])) == list(many)
+
+
+def test_modes_show_each_rule_that_has_the_number() -> None:
+    cost, objective = FIGURES["modes"]().axes
+    np.testing.assert_array_equal(curves(cost)["another"][1], [3, 2])
+    assert "another" not in curves(objective)
+
+
+# ---- the network ----
+
+
+def test_receptive_fields_are_the_strongest_units_reshaped() -> None:
+    axes = FIGURES["receptive_fields"]().axes[0]
+    strongest = sorted(range(30), key=lambda unit: -sum(WEIGHTS[:, unit] ** 2))[:7]
+    assert texts(axes) == [f"unit {unit}" for unit in strongest]
+    for image, unit in zip(axes.images, strongest, strict=True):
+        np.testing.assert_array_equal(image.get_array(), WEIGHTS[:, unit].reshape(3, 4))
+    largest = np.abs(WEIGHTS[:, strongest]).max()
+    assert {image.get_clim() for image in axes.images} == {(-largest, largest)}
+
+
+def test_receptive_fields_do_not_overlap_and_are_all_in_sight() -> None:
+    axes = FIGURES["receptive_fields"]().axes[0]
+    boxes = [image.get_extent() for image in axes.images]
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    for k, (x0, x1, y0, y1) in enumerate(boxes):
+        assert left <= x0 < x1 <= right and low <= y0 < y1 <= high
+        assert all(x1 <= a0 or a1 <= x0 or y1 <= b0 or b1 <= y0 for a0, a1, b0, b1 in boxes[:k])
+
+
+def test_fewer_units_than_asked_for_are_all_shown() -> None:
+    assert len(plots.receptive_fields(WEIGHTS[:, :2], (3, 4)).axes[0].images) == 2
+
+
+def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
+    axes = FIGURES["confusion_matrix"]().axes[0]
+    counts = sklearn.metrics.confusion_matrix(TRUE, PREDICTED)
+    shown = {tuple(map(int, text.get_position()[::-1])): int(text.get_text()) for text in axes.texts}
+    assert shown == {place: n for place, n in np.ndenumerate(counts) if n}
+    np.testing.assert_allclose(np.asarray(axes.images[0].get_array()).sum(axis=1), 100)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["cat", "dog", "cow"]
+
+
+def test_rows_of_the_confusion_matrix_are_the_true_classes_and_may_be_empty() -> None:
+    axes = plots.confusion_matrix([0, 0, 0], [1, 1, 0], ("cat", "dog")).axes[0]
+    np.testing.assert_allclose(np.asarray(axes.images[0].get_array()), [[100 / 3, 200 / 3], [0, 0]])
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("true class", "predicted class")
+
+
+# ---- settling ----
+
+
+def test_the_energy_of_both_phases_meets_at_the_border() -> None:
+    (axes,) = FIGURES["energy"]().axes
+    free, nudged = curves(axes)["free phase, β = 0"], curves(axes)["nudged phase, β = 0.7"]
+    np.testing.assert_array_equal(free, [range(6), FREE.energy[1]])
+    np.testing.assert_array_equal(nudged, [range(5, 8), NUDGED.energy[1]])
+
+
+def test_states_are_the_paths_of_the_layers_over_time() -> None:
+    hidden, output, _ = FIGURES["states"]().axes
+    paths = {layer: np.concatenate([FREE.state[layer][0], NUDGED.state[layer][0][1:]]) for layer in FREE.state}
+    np.testing.assert_array_equal(np.asarray(hidden.collections[0].get_array()).reshape(20, 8), paths["hidden"].T)
+    np.testing.assert_allclose(curves(output)["target, unit 2"], [0.5 * np.arange(8), paths["output"][:, 2]])
+
+
+def test_the_prediction_is_what_the_free_phase_ends_with() -> None:
+    wins = np.eye(3)[np.array([[0, 0, 0, 0, 0, 1], [1, 2, 2, 2, 2, 2]])]
+    free, nudged = (FREE._replace(state={"output": wins[k : k + 1]}) for k in (0, 1))
+    (axes,) = plots.states(free, nudged, target=2).axes
+    assert {"prediction, unit 1", "target, unit 2"} < curves(axes).keys()
+    assert "prediction, unit 0" not in curves(axes)
+
+
+def test_settling_is_energy_above_states() -> None:
+    energy, hidden, output, *_ = FIGURES["settling"]().axes
+    np.testing.assert_array_equal(curves(energy)["free phase, β = 0"][1], FREE.energy[0])
+    assert (hidden.get_ylabel(), output.get_ylabel()) == ("hidden units", "output units")
+
+
+def test_a_state_without_layers_is_drawn_too() -> None:
+    def plain(trace: ep.Trace) -> ep.Trace:
+        return trace._replace(state=trace.state["output"])
+
+    assert len(plots.settling(plain(FREE), plain(NUDGED), beta=0.7).axes) == 2
+
+
+# ---- the gradient ----
+
+
+def test_gradient_errors_are_drawn_beside_lines_of_their_order() -> None:
+    (axes,) = FIGURES["gradient_error"]().axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    np.testing.assert_array_equal(curves(axes)["one-sided"], [BETAS, ERRORS["one-sided"]])
+    np.testing.assert_array_equal(curves(axes)["symmetric"][1], [*ERRORS["symmetric"][:-1], np.nan])
+    references = [np.log(np.asarray(line.get_data(), float)) for line in axes.lines[2:]]
+    slopes = [(y[1] - y[0]) / (x[1] - x[0]) for x, y in references]
+    np.testing.assert_allclose(slopes, [1, 2])
+    low, high = np.log(axes.get_ylim())
+    assert all(low - 1e-9 <= y.min() and y.max() <= high for _, y in references)
+    assert len(texts(axes)) == 2
+
+
+def test_the_panels_over_the_residual_have_what_they_were_given() -> None:
+    given = [("one rate", [5, 4]), ("$W_1$", [0.5, 0.9]), ("$W_1$", [0.1, 0.9])]
+    for axes, (name, values) in zip(FIGURES["against_residual"]().axes, given, strict=True):
+        np.testing.assert_array_equal(curves(axes)[name], [RESIDUALS, values])
+
+
+# ---- what is refused, and in what words ----
+
+ELSEWHERE = NUDGED._replace(state={layer: path + 0.5 for layer, path in NUDGED.state.items()})
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no epochs": (lambda: plots.learning_curve([]), "metrics="),
+    "no errors": (lambda: plots.learning_curve([{"epoch": 1, "train_cost": 0.1}]), "metrics="),
+    "no titles": (lambda: plots.learning_curves({}), "at least one title"),
+    "no seeds": (lambda: plots.learning_curves({"a net": []}), "'a net'"),
+    "no validation": (lambda: plots.rivals({"a": {"b": {"EP": [{"epoch": 1}]}}}), "'EP' has no valid_error"),
+    "no families": (lambda: plots.rivals({}), "at least one title"),
+    "no image": (lambda: plots.receptive_fields(WEIGHTS, (12,)), r"shape=\(12,\)"),
+    "transposed": (lambda: plots.receptive_fields(WEIGHTS.T, (3, 4)), r"\(30, 12\).*\(12, units\).*transpose"),
+    "other pixels": (lambda: plots.receptive_fields(WEIGHTS, (5, 5)), r"\(25, units\)"),
+    "not finite": (lambda: plots.receptive_fields(WEIGHTS * np.nan, (3, 4)), "finite"),
+    "no units": (lambda: plots.receptive_fields(WEIGHTS[:, :0], (3, 4)), "none"),
+    "count": (lambda: plots.receptive_fields(WEIGHTS, (3, 4), count=0), "count=0"),
+    "one-hot": (lambda: plots.confusion_matrix(np.eye(3), np.eye(3), "abc"), r"true has shape \(3, 3\)"),
+    "lengths": (lambda: plots.confusion_matrix([0, 1], [0], "ab"), "2 examples, predicted 1"),
+    "unknown class": (lambda: plots.confusion_matrix([0, 1], [0, 2], "ab"), "predicted has classes 0 to 2"),
+    "no examples": (lambda: plots.confusion_matrix([], [], "ab"), "true has shape"),
+    "example": (lambda: plots.energy(FREE, NUDGED, beta=1, example=2), "example=2.*0 to 1"),
+    "target": (lambda: plots.states(FREE, NUDGED, target=3), "target=3.*0 to 2"),
+    "elsewhere": (lambda: plots.settling(FREE, ELSEWHERE, beta=1), "begin where free ends"),
+    "other layers": (lambda: plots.states(FREE, NUDGED._replace(state=NUDGED.state["output"])), "same layers"),
+    "β = 0": (lambda: plots.gradient_error([0.1, 0.0], {"a": [1, 1]}), "betas="),
+    "number of errors": (lambda: plots.gradient_error(BETAS, {"a": [1, 1]}), "'a' has 2 values for 7 betas"),
+    "no nudges": (lambda: plots.gradient_error(BETAS, {}), "errors is empty"),
+    "order 0": (lambda: plots.gradient_error(BETAS, ERRORS, orders=[0]), r"orders=\[0\]"),
+    "residuals": (lambda: plots.against_residual([0.1], {"a": ROW}), "2 values for 1 residuals"),
+    "no rows": (lambda: plots.against_residual([0.1], {}), "rows is empty"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused(case: str) -> None:
+    draw, words = REFUSED[case]
+    with pytest.raises(InputError, match=words):
+        draw()
+
+
+# ---- the gallery ----
+
+
+def test_the_gallery_shows_every_figure_and_names_the_rest() -> None:
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    for name in FUNCTIONS:
+        assert f"](gallery/{name}.png)" in page, name
+        assert f"plots.{name}(" in page, name
+        assert (ROOT / "docs" / "gallery" / f"{name}.png").read_bytes().startswith(b"\x89PNG"), name
+    for name in plots.__all__:
+        assert re.search(rf"\b{name}\b", page), name
+
+
+def test_the_calls_in_the_gallery_are_those_that_made_it() -> None:
+    page, program = ((ROOT / path).read_text() for path in ("docs/gallery.md", "examples/gallery.py"))
+    calls = re.findall(r"^plots\.\w+\(.*\)$", page, flags=re.MULTILINE)
+    assert len(calls) == len(FUNCTIONS)
+    for call in calls:
+        assert call in program, call
