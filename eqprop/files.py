@@ -1,5 +1,6 @@
 """Writing files so that a crash at any moment leaves the old content or the new, never half of either."""
 
+import io
 import json
 import os
 import tempfile
@@ -23,6 +24,13 @@ def write_atomic(path: Path, data: bytes) -> None:
             error.filename = str(path)  # a full disk does not say where
         raise
     flush_folder(path.parent)
+
+
+def write_figure(path: Path, figure: Any, dpi: int = 130) -> None:
+    """`write_atomic` a matplotlib figure as PNG; the same figure always gives the same bytes."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi, metadata={"Software": None})
+    write_atomic(path, picture.getvalue())
 
 
 def write_json(path: Path, values: Any) -> None:

@@ -145,4 +145,10 @@ def test_equal_networks_are_equal_and_hash_alike() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert one != ep.Hopfield.layered(4, 3, 2, activation=ep.tanh)
-    assert repr(one) == "Hopfield({input: 4, hidden: 3, output: 2}, [input-hidden, hidden-output], hard_sigmoid)"
+    shown = (
+        "Hopfield({input: 4, hidden: 3, output: 2}, [input-hidden: 12, hidden-output: 6], hard_sigmoid, 23 parameters)"
+    )
+    assert repr(one) == shown
+    assert shown in repr(ep.Total(one, ep.SquaredError()))
+    assert one.parameters == sum(leaf.size for leaf in jax.tree.leaves(one.init(jax.random.key(0))))
+    assert "23 parameters" in one._repr_html_()

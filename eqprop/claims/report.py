@@ -1,7 +1,6 @@
 """What became of the claims: a table, a Markdown page with figures, numbers for other programs."""
 
 import inspect
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqprop.claims.base import Check, Claim, Finding
-from eqprop.files import write_atomic
+from eqprop.files import write_atomic, write_figure
 from eqprop.machine import footer
 
 if TYPE_CHECKING:
@@ -90,9 +89,7 @@ class Report:
             lines += [f"## {title[0].upper()}{title[1:]} (section {claim.section})", "", *_quoted(claim), ""]
             if title in figures:
                 name = f"{title.replace(' ', '_')}.png"
-                picture = io.BytesIO()
-                figures[title].savefig(picture, dpi=130, metadata={"Software": None})
-                write_atomic(folder / name, picture.getvalue())
+                write_figure(folder / name, figures[title])
                 lines += [f"![{title}]({name})", ""]
             lines += ["| on | what | value | wanted | |", "|---|---|---|---|---|"]
             lines += [_row(finding, check) for finding in findings for check in finding.checks]

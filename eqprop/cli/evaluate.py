@@ -8,8 +8,8 @@ import tyro
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
-from eqprop.cli.pictures import save_figure
 from eqprop.experiment import Experiment, evaluate
+from eqprop.files import write_figure
 from eqprop.train import Run
 
 
@@ -45,4 +45,4 @@ def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> None:
 
     title = f"{examples.name}, test set"
     figure = plots.confusion_matrix(examples.test.labels, predicted, examples.classes, title=title)
-    save_figure(run, "confusion_matrix", figure)
+    write_figure(run.folder / "confusion_matrix.png", figure)

@@ -9,7 +9,6 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
-from eqprop.cli.pictures import save_figure
 from eqprop.errors import InputError
 from eqprop.experiment import (
     PRESETS,
@@ -22,6 +21,7 @@ from eqprop.experiment import (
     start,
     training_part,
 )
+from eqprop.files import write_figure
 from eqprop.progress import TrainingBar
 from eqprop.train import Run
 
@@ -106,11 +106,11 @@ def draw(run: Run, experiment: Experiment, examples: data.Dataset, history: list
     """The learning curve, and what the first layer looks for if inputs are images, in the run's folder."""
     from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
 
-    save_figure(run, "learning_curve", plots.learning_curve(history, title))
+    write_figure(run.folder / "learning_curve.png", plots.learning_curve(history, title))
     if len(examples.shape) == 2:
         theta, _ = run.load_weights(start(experiment, examples)[1].theta)
         first = next(W for name, W in theta["W"].items() if name.startswith("input-"))
-        save_figure(run, "receptive_fields", plots.receptive_fields(first, examples.shape, title=title))
+        write_figure(run.folder / "receptive_fields.png", plots.receptive_fields(first, examples.shape, title=title))
 
 
 def saved(folder: Path) -> Experiment:

@@ -1,12 +1,11 @@
 """What came of a comparison: a table for each data set, learning curves, and what the paper says of the relatives."""
 
-import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eqprop.compare.contest import LIMIT, MODES, Contest, Trial, first, is_done, speed
 from eqprop.experiment import METHODS
-from eqprop.files import read_json, write_atomic
+from eqprop.files import read_json, write_atomic, write_figure
 from eqprop.machine import footer
 from eqprop.markdown import table
 from eqprop.train import Run
@@ -91,9 +90,7 @@ def write(contest: Contest, folder: Path, commands: list[str]) -> None:
     if (kept := folder / MODES).exists():
         figures["modes"] = plots.modes(read_json(kept))
     for name, figure in figures.items():
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=130, metadata={"Software": None})
-        write_atomic(folder / f"{name}.png", picture.getvalue())
+        write_figure(folder / f"{name}.png", figure)
     write_atomic(folder / "README.md", markdown(contest, folder, done, commands).encode())
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from math import prod
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import wadler_lindig
 from jax import Array
 
 from eqprop.energy.activation import Activation, hard_sigmoid
@@ -85,8 +88,28 @@ class Hopfield:
 
     def __repr__(self) -> str:
         layers = ", ".join(f"{layer}: {size}" for layer, size in self.layers)
-        synapses = ", ".join(name(synapse) for synapse in self.synapses)
-        return f"Hopfield({{{layers}}}, [{synapses}], {self.activation.name})"
+        synapses = ", ".join(f"{name(synapse)}: {prod(synapse.shape)}" for synapse in self.synapses)
+        return f"Hopfield({{{layers}}}, [{synapses}], {self.activation.name}, {self.parameters} parameters)"
+
+    def __pdoc__(self, **_: Any) -> wadler_lindig.AbstractDoc:
+        """The same where Equinox prints what contains the network."""
+        return wadler_lindig.TextDoc(repr(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of layers, with their units and biases, and of synapses, with their weights."""
+        rows = ["<tr><th>layer</th><th>units</th><th>biases</th></tr>"]
+        rows += [f"<tr><td>{k}</td><td>{n:,}</td><td>{self.free.get(k, 'clamped')}</td></tr>" for k, n in self.layers]
+        rows += ["<tr><th>synapse</th><th>shape</th><th>weights</th></tr>"]
+        for synapse in self.synapses:
+            shape = " × ".join(map(str, synapse.shape))
+            rows.append(f"<tr><td>{name(synapse)}</td><td>{shape}</td><td>{prod(synapse.shape):,}</td></tr>")
+        caption = f"<caption>Hopfield, {self.activation.name}, {self.parameters:,} parameters</caption>"
+        return f"<table>{caption}{''.join(rows)}</table>"
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers θ has."""
+        return sum(prod(synapse.shape) for synapse in self.synapses) + sum(self.free.values())
 
     @property
     def free(self) -> dict[str, int]:

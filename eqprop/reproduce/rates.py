@@ -6,7 +6,6 @@ algorithm work. We do not have a clear explanation for this fact yet, but we bel
 precision with which we approach the fixed points." So let that precision vary, from a residual of 1e-1 to 1e-6.
 """
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -21,7 +20,7 @@ from eqprop import data
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, start
 from eqprop.experiment.parsing import from_dict
-from eqprop.files import read_json, write_atomic, write_json
+from eqprop.files import read_json, write_atomic, write_figure, write_json
 from eqprop.machine import footer
 from eqprop.reproduce.diagnosis import measure
 from eqprop.reproduce.paper import TABLE_1
@@ -164,10 +163,7 @@ def write(question: Question, entries: list[Entry], folder: Path, commands: list
             aligned = [_words(_values(one, key, layers)) for key in ("cosine", "norm")]
             cells = [nudge, f"{residual:.0e}", _best(one), _best(many), *aligned]
             rows.append("| " + " | ".join(cells) + " |")
-    picture = io.BytesIO()
-    figure = plots.against_residual(question.residuals, panels)
-    figure.savefig(picture, dpi=130, metadata={"Software": None})
-    write_atomic(folder / "rates.png", picture.getvalue())
+    write_figure(folder / "rates.png", plots.against_residual(question.residuals, panels))
     sizes = "-".join(map(str, (784, *TABLE_1[question.hidden].hidden, 10)))
     text = TEXT.format(sizes=sizes, q=question, rates=TABLE_1[question.hidden].rates, scales=SCALES)
     lines = [text.strip(), "", HEAD, "|---|---|---|---|---|---|", *rows]

@@ -1,13 +1,12 @@
 """What came of a campaign, beside the paper: a table, the curves of Figure 3, and why."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from eqprop.experiment import Experiment
-from eqprop.files import read_json, write_atomic
+from eqprop.files import read_json, write_atomic, write_figure
 from eqprop.machine import footer
 from eqprop.markdown import table
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
@@ -48,9 +47,7 @@ def write(campaign: Campaign, folder: Path, commands: list[str]) -> None:
         "weight_changes": plots.weight_changes({net: weight_changes(some[0]) for net, some in by_net.items()}),
     }
     for name, figure in figures.items():
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=130, metadata={"Software": None})
-        write_atomic(folder / f"{name}.png", picture.getvalue())
+        write_figure(folder / f"{name}.png", figure)
     write_atomic(folder / "README.md", markdown(campaign, by_net, commands).encode())
 
 
