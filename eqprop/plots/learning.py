@@ -106,6 +106,7 @@ def modes(learned: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
                 axes.plot(values[key], label=name, **style)
         axes.axhline(0, color="grey", linewidth=0.8)
         axes.set(xlabel="update", ylabel=label)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.legend(fontsize=8)
     return figure
 
