@@ -1,4 +1,4 @@
-"""For the reference: an Equinox module is called with its fields, as a dataclass is. MkDocs alone cannot know that."""
+"""For the reference: an Equinox module is called with its fields, as a dataclass is, which MkDocs cannot know."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from griffe import Attribute, Class, Extension, Function, Module, Parameter, Par
 
 
 class Fields(Extension):
-    """Gives every subclass of equinox.Module that has fields the signature that they make."""
+    """Gives every subclass of equinox.Module the signature that its fields make."""
 
     def on_package(self, *, pkg: Module, **kwargs: Any) -> None:
         _visit(pkg)
@@ -14,12 +14,13 @@ class Fields(Extension):
 
 def _visit(scope: Module | Class) -> None:
     for member in scope.members.values():
+        if not member.is_alias and member.docstring:  # a star is a multiplier here, not emphasis
+            member.docstring.value = member.docstring.value.replace("λ*", "λ\\*")
         if isinstance(member, Module | Class):
             _visit(member)
         if isinstance(member, Class) and "__init__" not in member.members and _is_module(member):
-            if parameters := _parameters(member):
-                self = Parameter("self", kind=ParameterKind.positional_or_keyword)
-                member.set_member("__init__", Function("__init__", parameters=Parameters(self, *parameters)))
+            self = Parameter("self", kind=ParameterKind.positional_or_keyword)
+            member.set_member("__init__", Function("__init__", parameters=Parameters(self, *_parameters(member))))
 
 
 def _is_module(cls: Class) -> bool:

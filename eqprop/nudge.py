@@ -62,6 +62,8 @@ class RandomSign(Nudge):
 class Symmetric(Nudge):
     """β = (β, −β), w = (1/2β, −1/2β): error O(β²).
 
+    What an unfinished free phase leaves to be done cancels, for both phases set out from the same state.
+
         >>> beta, w = Symmetric(0.25)(jax.random.key(0))
         >>> beta.tolist(), w.tolist()
         ([0.25, -0.25], [2.0, -2.0])

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,12 +19,16 @@ import eqprop.plots
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 WAITING = {"scikit-learn.md"}  # until there is eqprop.sklearn
-PAGES = [path for path in [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "extending.md"] if path.name not in WAITING]
+PAGES = [
+    path for path in [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "extending.md"] if path.name not in WAITING
+]
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
     eqprop.data: [name for name in eqprop.data.__all__ if callable(getattr(eqprop.data, name))],
-    eqprop.plots: [name for name, f in inspect.getmembers(eqprop.plots, inspect.isfunction) if not name.startswith("_")],
+    eqprop.plots: [
+        name for name, f in inspect.getmembers(eqprop.plots, inspect.isfunction) if not name.startswith("_")
+    ],
 }
 EXAMPLES = (
     "claims.verify",
@@ -97,11 +101,13 @@ def test_every_public_name_and_method_says_what_it_is(module: ModuleType) -> Non
         silent += [] if thing.__doc__ else [name]
         if inspect.isclass(thing):
             owners = [cls for cls in thing.__mro__ if cls.__module__.startswith("eqprop")]
-            silent += [f"{cls.__name__}.{name}" for cls in owners for name, method in methods(cls) if not method.__doc__]
+            silent += [
+                f"{cls.__name__}.{name}" for cls in owners for name, method in methods(cls) if not method.__doc__
+            ]
     assert not silent
 
 
-def methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+def methods(cls: type) -> Iterator[tuple[str, Any]]:
     """The public methods and properties that a class itself defines."""
     for name, member in vars(cls).items():
         if isinstance(member, property | classmethod | staticmethod):

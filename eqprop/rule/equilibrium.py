@@ -29,7 +29,7 @@ class EquilibriumPropagation(eqx.Module):
         >>> import eqprop as ep
         >>> net = ep.Hopfield.layered(3, 4, 2)
         >>> F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
-        >>> v = (jnp.ones((5, 3)), jnp.eye(2)[[0, 1, 0, 1, 0]])
+        >>> v = (jnp.ones((5, 3)), jnp.full((5, 2), 0.5))
         >>> gradient, state, phases = EquilibriumPropagation()(F, theta, v, net.rest(5), jax.random.key(1))
         >>> gradient["W"]["hidden-output"].shape, state["output"].shape, bool(phases.free.converged.all())
         ((4, 2), (5, 2), True)
