@@ -1,9 +1,10 @@
-# `make run` trains a network on data that comes with it, `make test` checks everything, `make bench` measures it.
+# `make run` trains a network on data that comes with it, `make test` checks everything, `make bench` measures it,
+# `make docs` builds the documentation.
 # All install what they need into .venv; PYTHON chooses the interpreter.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test bench format clean
+.PHONY: run test bench docs format clean
 
 run: .venv/run
 	$(BIN)/eqprop train digits
@@ -18,12 +19,16 @@ test: .venv/dev
 bench: .venv/bench
 	$(BIN)/python -m benchmarks $(BENCH) $(if $(SHORT),--short)
 
+# Into site/; a warning is an error.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: .venv/dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv
+	rm -rf .venv site
 
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -41,4 +46,8 @@ clean:
 
 .venv/bench: .venv/python pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[bench]'
+	@touch $@ .venv/run
+
+.venv/docs: .venv/python pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	@touch $@ .venv/run

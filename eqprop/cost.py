@@ -81,9 +81,11 @@ class SquaredError(Cost):
         return {self.layer: self.target(y)}
 
     def loss(self, output: Array, y: Array) -> Array:
+        """½ ‖output − target(y)‖²."""
         return jnp.sum((output - self.target(y)) ** 2) / 2
 
     def curvature(self, beta: Array | float) -> dict[str, Array | float]:
+        """β, exactly."""
         return {self.layer: beta}
 
 
@@ -102,8 +104,10 @@ class CrossEntropy(Cost):
             raise InputError(f"scale={self.scale!r}: give a positive number")
 
     def loss(self, output: Array, y: Array) -> Array:
+        """−Σ_c y_c log softmax(scale · output)_c."""
         return -jnp.sum(y * jax.nn.log_softmax(self.scale * output))
 
     def curvature(self, beta: Array | float) -> dict[str, Array | float]:
+        """½ β scale², for β above 0; a negative β only lowers the curvature."""
         # The Hessian of log-sum-exp, diag(p) − ppᵀ, lies between 0 and ½.
         return {self.layer: jnp.maximum(beta, 0) * self.scale**2 / 2}

@@ -60,7 +60,14 @@ class RandomSign(Nudge):
 
 
 class Symmetric(Nudge):
-    """β = (β, −β), w = (1/2β, −1/2β): error O(β²)."""
+    """β = (β, −β), w = (1/2β, −1/2β): error O(β²).
+
+    What an unfinished free phase leaves to be done cancels, for both phases set out from the same state.
+
+        >>> beta, w = Symmetric(0.25)(jax.random.key(0))
+        >>> beta.tolist(), w.tolist()
+        ([0.25, -0.25], [2.0, -2.0])
+    """
 
     uses_free: ClassVar[bool] = False
 
@@ -106,6 +113,7 @@ class Holomorphic(Nudge):
             raise InputError(f"points={self.points!r}: give a whole number of 2 or more points on the circle")
 
     def check(self, F: TotalEnergy) -> None:
+        """Refuse an F that clips states, for that is not smooth."""
         if (box := box_of(F)) != UNBOUNDED:
             raise InputError(
                 f"the holomorphic nudge needs a smooth energy, and this one clips states to {box}: "

@@ -1,6 +1,8 @@
 """What the README shows is true: its code runs, its commands exist."""
 
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,10 +39,11 @@ def test_the_makefile_has_the_two_commands() -> None:
         assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE), command
 
 
-def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import runpy
-    import sys
-
-    monkeypatch.setattr(sys, "argv", ["settling.py", str(tmp_path / "settling.png")])
-    runpy.run_path(str(ROOT / "examples" / "settling.py"))
-    assert (tmp_path / "settling.png").read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.stem)
+def test_examples_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is told where to draw, and leaves a picture there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script.name, str(tmp_path / "picture.png")])
+    runpy.run_path(str(script), run_name="__main__")
+    drawn = list(tmp_path.rglob("*.png"))
+    assert drawn and all(picture.read_bytes().startswith(b"\x89PNG") for picture in drawn)

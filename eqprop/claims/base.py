@@ -83,10 +83,12 @@ class Finding:
 
     @property
     def passed(self) -> bool:
+        """Whether all checks hold."""
         return all(check.passed for check in self.checks)
 
     @property
     def name(self) -> str:
+        """The claim and the subject."""
         return f"{self.claim.name}, {self.subject}"
 
 
@@ -109,6 +111,7 @@ class Claim(abc.ABC):
         return None
 
     def found(self, subject: Subject, checks: list[Check], **curves: Any) -> Finding:
+        """The finding that these checks make."""
         return Finding(self, subject.name, tuple(checks), curves)
 
 

@@ -23,6 +23,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
+        """Whether every check of every finding holds, and there is one."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)
 
     @property

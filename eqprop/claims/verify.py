@@ -64,6 +64,13 @@ def verify(
     `Total(E, C)` is the F of an energy and a cost. In v and s the first axis counts examples, of which the first few
     are used; s is where they start, F's own `rest` if None. `rule` has the relaxations to use and the kind of nudge;
     without one, they settle until nothing moves. What fails comes with words on what may be wrong.
+
+        >>> def F(theta, v, beta, s):
+        ...     x, y = v
+        ...     return (s - theta * x) ** 2 / 2 + s**4 / 4 + beta * (s - y) ** 2
+        >>> claims = [claim for claim in CLAIMS if claim.name == "proposition 1"]
+        >>> print(verify(F, jnp.array(0.5), (jnp.ones(2), jnp.ones(2)), jnp.zeros(2), claims=claims))
+        pass  proposition 1, your energy  2 of 2
     """
     if not callable(F):
         raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s), or eqprop.Total(E, C)")

@@ -36,6 +36,7 @@ class BoltzmannMachine(Variant):
 
     @property
     def box(self) -> tuple[float, float]:
+        """Units are 0 or 1, and their means lie between."""
         return 0.0, 1.0
 
     @property

@@ -24,13 +24,16 @@ class Clamped(eqx.Module):
 
     @property
     def box(self) -> tuple[float, float]:
+        """That of the energy."""
         return box_of(self.energy)
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """Those of the energy, without what is held."""
         left = (tuple(layer for layer in block if layer not in self.layers) for block in self.energy.blocks)
         return tuple(block for block in left if block)
 
     def curvature(self, theta: Any, v: Any, beta: Any, s: dict[str, Array], block: tuple[str, ...]) -> dict[str, Any]:
+        """The bound of the energy, with the values held in place."""
         x, held = v
         return self.energy.curvature(theta, x, s | held, block)

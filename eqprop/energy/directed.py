@@ -38,6 +38,7 @@ class Directed(Variant):
         return theta | {"V": {synapse: other[synapse] for synapse in self.feedback}}
 
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """A tree like θ, as of the network; feedback weights V go with the W of the same synapse."""
         tree = self.net.per_layer(values)
         return tree | {"V": {synapse: tree["W"][synapse] for synapse in self.feedback}}
 

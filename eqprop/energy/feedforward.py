@@ -21,6 +21,7 @@ class Feedforward(Variant):
 
     @property
     def box(self) -> tuple[float, float]:
+        """None: states take any value."""
         return UNBOUNDED
 
     def __call__(self, theta: Theta, x: Array, s: State) -> Array:

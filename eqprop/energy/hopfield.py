@@ -71,7 +71,17 @@ class Hopfield:
 
     @classmethod
     def layered(cls, *sizes: int, activation: Activation = hard_sigmoid) -> "Hopfield":
-        """Layers in a row, input first and output last, each joined to the next: `layered(784, 500, 10)`."""
+        """Layers in a row, input first and output last, each joined to the next.
+
+        Layers between are called hidden, or hidden1, hidden2, … if there are several.
+
+            >>> net = Hopfield.layered(784, 500, 10)
+            >>> net
+            Hopfield({input: 784, hidden: 500, output: 10}, [input-hidden, hidden-output], hard_sigmoid)
+            >>> theta = net.init(jax.random.key(0))
+            >>> {synapse: w.shape for synapse, w in theta["W"].items()}
+            {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
+        """
         if len(sizes) < 2:
             raise InputError(f"sizes={sizes}: give at least an input and an output size")
         names = ["input", *_hidden_names(len(sizes) - 2), "output"]
@@ -161,6 +171,7 @@ class Hopfield:
 
     @property
     def box(self) -> tuple[float, float]:
+        """The (low, high) that states stay in: that of the activation."""
         return self.activation.low, self.activation.high
 
     @property

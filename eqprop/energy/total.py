@@ -31,6 +31,10 @@ class Total(eqx.Module):
 
     Any callables of that form will do. The box, the blocks and the curvature come from the energy and the
     cost where they have them. To predict without a target, let y be None: then F is E.
+
+        >>> F = Total(lambda theta, x, s: (s - theta * x) ** 2 / 2, lambda theta, y, s: (s - y) ** 2 / 2)
+        >>> F(2.0, (3.0, 7.0), 0.5, 5.0)  # ½ (5 − 6)² + 0.5 · ½ (5 − 7)²
+        1.5
     """
 
     energy: Any
@@ -65,14 +69,17 @@ class Total(eqx.Module):
 
     @property
     def box(self) -> tuple[float, float]:
+        """The (low, high) that states are clipped to: that of the energy; all numbers, if it has none."""
         return box_of(self.energy)
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """The parts of the state that block descent visits one after the other: those of the energy."""
         return self.energy.blocks
 
     @property
     def rest(self) -> Callable[[int], Any]:
+        """n → the state that n examples start from: that of the energy."""
         return self.energy.rest
 
     def curvature(self, theta: Any, v: tuple[Any, Any], beta: Any, s: Any, block: Any) -> dict[str, Any]:

@@ -27,10 +27,12 @@ class Variant(eqx.Module):
 
     @property
     def box(self) -> tuple[float, float]:
+        """The (low, high) that states stay in."""
         return self.net.box
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """The layers one by one."""
         return self.net.blocks
 
     def init(self, key: Array, gain: float = 0.5) -> Theta:

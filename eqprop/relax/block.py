@@ -22,6 +22,15 @@ class Block(Relaxation):
     step 10, for the slow ones that are still on their way then. `backward` visits the blocks in reverse, from the
     output to the input, as a nudge travels. F must offer `blocks` and `curvature`, as Hopfield energies do;
     the state is a dict.
+
+        >>> import eqprop as ep
+        >>> net = ep.Hopfield.layered(2, 1)
+        >>> F = ep.Total(net, ep.SquaredError())
+        >>> theta = {"W": {"input-output": jnp.array([[0.1], [0.2]])}, "b": {"output": jnp.array([0.5])}}
+        >>> v = (jnp.array([[1.0, 1.0]]), jnp.array([[0.0]]))
+        >>> state, info = Block(steps=50, tol=1e-6)(F, theta, v, 0.0, net.rest(1))
+        >>> state["output"].round(3).tolist(), info.converged.tolist()  # 0.1 + 0.2 + 0.5
+        ([[0.800000011920929]], [True])
     """
 
     omega: float | None = None
@@ -32,6 +41,7 @@ class Block(Relaxation):
             raise InputError(f"omega={self.omega!r}: over-relaxation needs 0 < ω < 2 (None: chosen for you)")
 
     def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+        """One visit to every block of one example: the new state, and the largest residual met on the way."""
         _check(F, s)
         omega = jnp.clip(1.2 + 0.075 * (t - 6), 1.2, 1.5) if self.omega is None else self.omega
         met = []

@@ -21,6 +21,7 @@ class Gradient(Relaxation):
             raise InputError(f"epsilon={self.epsilon!r}: give a positive step size (the paper's is 0.5)")
 
     def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+        """One step of one example: the new state, and the residual that it met."""
         force = jax.tree.map(lambda g: -g, slope(F, theta, v, beta, s))
         moved = jax.tree.map(lambda u, f: u + self.epsilon * f, s, force)
         return project(F, moved), residual(F, s, force)

@@ -25,6 +25,14 @@ class EquilibriumPropagation(eqx.Module):
 
     `free` settles at β = 0 from the state given, `nudged` settles at each β_k from the free fixed point.
     Written with ∂F/∂θ rather than ∂E/∂θ, it includes the ∂C/∂θ of costs that depend on θ.
+
+        >>> import eqprop as ep
+        >>> net = ep.Hopfield.layered(3, 4, 2)
+        >>> F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
+        >>> v = (jnp.ones((5, 3)), jnp.full((5, 2), 0.5))
+        >>> gradient, state, phases = EquilibriumPropagation()(F, theta, v, net.rest(5), jax.random.key(1))
+        >>> gradient["W"]["hidden-output"].shape, state["output"].shape, bool(phases.free.converged.all())
+        ((4, 2), (5, 2), True)
     """
 
     nudge: Nudge = Symmetric(0.5)

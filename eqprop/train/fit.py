@@ -46,6 +46,15 @@ def fit(
     its minibatch was learned, and those over `valid` at the epoch's end. Once a record is `enough`, training ends
     early. `seconds` is what was already spent on an epoch that `state` is in the middle of. `observe` hears of every
     piece and may keep the state.
+
+        >>> import eqprop as ep, optax
+        >>> net = ep.Hopfield.layered(2, 1, activation=ep.tanh)
+        >>> trainer = Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.adam(0.1))
+        >>> v = (jnp.eye(2), jnp.array([[0.2], [0.6]]))
+        >>> start = trainer.init(net.init(jax.random.key(0)), 2, jax.random.key(1))
+        >>> state, history = fit(trainer, start, v, epochs=20)
+        >>> [record["epoch"] for record in history[-2:]], history[-1]["train_cost"] < history[0]["train_cost"]
+        ([19, 20], True)
     """
     check(trainer, state, train, valid)
     examples = len(jax.tree.leaves(train)[0])

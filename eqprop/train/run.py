@@ -54,6 +54,7 @@ class Run:
 
     @property
     def config(self) -> Any:
+        """The settings that the run was created with."""
         path = self.folder / "config.json"
         try:
             return read_json(path)
@@ -101,11 +102,14 @@ class Run:
         return theta, notes["epochs"]
 
     def write_config(self, config: dict[str, Any]) -> None:
+        """Keep the settings."""
         write_json(self.folder / "config.json", config)
 
     def write_history(self, history: list[Record]) -> None:
+        """Keep a line of JSON for each epoch."""
         lines = "".join(json.dumps(record) + "\n" for record in history)
         write_atomic(self.folder / "history.jsonl", lines.encode())
 
     def write_result(self, result: dict[str, Any]) -> None:
+        """Keep what came of it, which ends the run."""
         write_json(self.folder / "result.json", result)

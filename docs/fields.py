@@ -1,0 +1,47 @@
+"""For the reference: an Equinox module is called with its fields, as a dataclass is, which MkDocs cannot know."""
+
+from typing import Any
+
+from griffe import Attribute, Class, Extension, Function, Module, Parameter, ParameterKind, Parameters
+
+
+class Fields(Extension):
+    """Gives every subclass of equinox.Module the signature that its fields make."""
+
+    def on_package(self, *, pkg: Module, **kwargs: Any) -> None:
+        _visit(pkg)
+
+
+def _visit(scope: Module | Class) -> None:
+    for member in scope.members.values():
+        if not member.is_alias and member.docstring:  # a star is a multiplier here, not emphasis
+            member.docstring.value = member.docstring.value.replace("λ*", "λ\\*")
+        if isinstance(member, Module | Class):
+            _visit(member)
+        if isinstance(member, Class) and "__init__" not in member.members and _is_module(member):
+            self = Parameter("self", kind=ParameterKind.positional_or_keyword)
+            member.set_member("__init__", Function("__init__", parameters=Parameters(self, *_parameters(member))))
+
+
+def _is_module(cls: Class) -> bool:
+    return any(getattr(base, "canonical_path", base) == "equinox.Module" for c in (cls, *cls.mro()) for base in c.bases)
+
+
+def _parameters(cls: Class) -> list[Parameter]:
+    """Fields of the bases first; those that are for keywords only at the end."""
+    found: dict[str, Parameter] = {}
+    for each in reversed((cls, *cls.mro())):
+        for name, field in each.members.items():
+            # A property, or a ClassVar, is no attribute of an instance.
+            if isinstance(field, Attribute) and field.annotation and "instance-attribute" in field.labels:
+                found[name] = _parameter(name, field)
+    return sorted(found.values(), key=lambda parameter: parameter.kind is ParameterKind.keyword_only)
+
+
+def _parameter(name: str, field: Attribute) -> Parameter:
+    kind, default = ParameterKind.positional_or_keyword, field.value
+    if str(getattr(default, "function", "")) == "eqx.field":
+        options = {argument.name: argument.value for argument in default.arguments}  # pyright: ignore
+        kind = ParameterKind.keyword_only if str(options.get("kw_only")) == "True" else kind
+        default = options.get("default", "{}" if "default_factory" in options else None)
+    return Parameter(name, annotation=field.annotation, kind=kind, default=default)

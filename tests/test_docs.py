@@ -1,0 +1,127 @@
+"""What the documentation shows is true: its code runs and prints what it says, and its reference is complete."""
+
+import contextlib
+import doctest
+import importlib
+import inspect
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import eqprop
+import eqprop.plots
+import eqprop.sklearn
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "extending.md"]
+NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
+DOCUMENTED: dict[ModuleType, list[str]] = {
+    eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
+    eqprop.data: [name for name in eqprop.data.__all__ if callable(getattr(eqprop.data, name))],
+    eqprop.plots: [name for name in eqprop.plots.__all__ if callable(getattr(eqprop.plots, name))],
+    eqprop.sklearn: eqprop.sklearn.__all__,
+}
+EXAMPLES = (
+    "claims.verify",
+    "energy.hopfield",
+    "energy.total",
+    "nudge",
+    "relax.block",
+    "rule.equilibrium",
+    "sklearn.classifier",
+    "sklearn.regressor",
+    "train.fit",
+)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language and content."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def alike(printed: str, shown: str) -> bool:
+    """The same words, and nearly the same numbers: other machines round differently."""
+    skeletons = [NUMBER.sub("#", text).split() for text in (printed, shown)]
+    numbers = [NUMBER.findall(text.replace("−", "-")) for text in (printed, shown)]
+    return skeletons[0] == skeletons[1] and all(map(near, *numbers))
+
+
+def near(a: str, b: str) -> bool:
+    """Within a third, or two units of the last place that is shown."""
+    decimals = len(a.partition("e")[0].partition(".")[2])
+    place = 0 if "e" in a else 2 * 10.0**-decimals if "." in a else 0
+    return abs(float(a) - float(b)) <= max(place, abs(float(b)) / 3, 1e-6)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+    printed = ""
+    for language, content in blocks(page.read_text()):
+        if language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(content, page.name, "exec"), names)
+            assert not printed, f"{page.name} does not show what it prints:\n{printed}"
+            printed = out.getvalue()
+        elif language == "text":
+            assert alike(printed, content), f"{page.name} shows\n{content}\nand prints\n{printed}"
+            printed = ""
+    assert not printed, f"{page.name} does not show what it prints:\n{printed}"
+
+
+def test_what_counts_as_alike() -> None:
+    assert alike("cost 0.512 → 0.450", "cost 0.515 → 0.456\n")
+    assert alike("w = 1.49,\n cost 0.0", "w = 1.50, cost 0.1")
+    assert not alike("w = 1.49", "v = 1.49")
+    assert not alike("pass 3 of 3", "pass 2 of 3")
+    assert not alike("off by 0.0100", "off by 0.0200")
+    assert not alike("FAIL", "pass")
+
+
+@pytest.mark.parametrize("module", DOCUMENTED, ids=lambda module: module.__name__)
+def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
+    found = {name for page in (DOCS / "api").glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)}
+    missing = [name for name in DOCUMENTED[module] if f"{module.__name__}.{name}" not in found]
+    assert not missing
+
+
+@pytest.mark.parametrize("module", DOCUMENTED, ids=lambda module: module.__name__)
+def test_every_public_name_and_method_says_what_it_is(module: ModuleType) -> None:
+    silent = []
+    for name in DOCUMENTED[module]:
+        thing = getattr(module, name)
+        silent += [] if thing.__doc__ else [name]
+        if inspect.isclass(thing):
+            owners = [cls for cls in thing.__mro__ if cls.__module__.startswith("eqprop")]
+            silent += [
+                f"{cls.__name__}.{name}" for cls in owners for name, method in methods(cls) if not method.__doc__
+            ]
+    assert not silent
+
+
+def methods(cls: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties that a class itself defines."""
+    for name, member in vars(cls).items():
+        if isinstance(member, property | classmethod | staticmethod):
+            member = member.fget if isinstance(member, property) else member.__func__
+        if not name.startswith("_") and (inspect.isfunction(member) or hasattr(member, "__wrapped__")):
+            yield name, member
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_are_true(module: str) -> None:
+    done = doctest.testmod(importlib.import_module(f"eqprop.{module}"))
+    assert done.attempted and not done.failed
+
+
+def test_all_pages_can_be_found() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert str(page.relative_to(DOCS)) in nav, page
