@@ -13,7 +13,7 @@ from eqprop.errors import InputError
 def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, title: str = "") -> Figure:
     """The incoming weights of the `count` units where they are strongest, each as an image; red excites, blue inhibits.
 
-    `weights` has axes (inputs, units), as θ["W"]["input-hidden"] has; `shape` is that of an input image, as
+    `weights` has axes (inputs, units), as `theta["W"]["input-hidden"]` has; `shape` is that of an input image, as
     `Dataset.shape` is. Strongest is the unit whose weights have the largest norm; it comes first.
     """
     weights, shape = np.asarray(weights), tuple(shape)
