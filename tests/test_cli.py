@@ -175,7 +175,7 @@ def test_evaluate_works_where_it_may_not_write(
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied", str(finished))
 
-    monkeypatch.setattr("eqprop.cli.pictures.write_atomic", refuse)
+    monkeypatch.setattr("eqprop.cli.evaluate.write_figure", refuse)
     assert run("evaluate", str(finished), "--json") == 0
     shown = capsys.readouterr()
     assert "test_error" in json.loads(shown.out)
@@ -344,7 +344,7 @@ def test_every_option_changes_what_is_learned(name: str) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_settings_survive_json(name: str) -> None:
     values = {key: value for key, (value, _) in CHANGES.items()} | {"hidden": (5,), "balance": False}
-    changed = replace(experiment(values), dataset=name)
+    changed = replace(experiment(values | {"method": "negative"}), dataset=name)
     for settings in (PRESETS[name], changed):
         assert Experiment.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
         parts = [vars(part) for part in vars(settings).values() if is_dataclass(part)]

@@ -256,7 +256,7 @@ def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_sc
 
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("eqprop.cli.progress.TrainingBar.update", interrupt)
+        patch.setattr("eqprop.progress.TrainingBar.update", interrupt)
         assert run(*TRAIN, "--epochs", "2", "--run-dir", folder, "--checkpoint-seconds", "0") == 130
     assert "interrupted" in capsys.readouterr().err
     scrap = folder / ".checkpoint.safetensors.k3x.part"
