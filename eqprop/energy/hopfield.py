@@ -75,12 +75,12 @@ class Hopfield:
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
 
-            >>> net = Hopfield.layered(784, 500, 10)
+            >>> net = Hopfield.layered(4, 3, 2)
             >>> net
-            Hopfield({input: 784, hidden: 500, output: 10}, [input-hidden, hidden-output], hard_sigmoid)
+            Hopfield({input: 4, hidden: 3, output: 2}, [input-hidden: 12, hidden-output: 6], hard_sigmoid, 23 parameters)
             >>> theta = net.init(jax.random.key(0))
             >>> {synapse: w.shape for synapse, w in theta["W"].items()}
-            {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
+            {'input-hidden': (4, 3), 'hidden-output': (3, 2)}
         """
         if len(sizes) < 2:
             raise InputError(f"sizes={sizes}: give at least an input and an output size")
