@@ -75,12 +75,12 @@ class Hopfield:
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
 
-            >>> net = Hopfield.layered(4, 3, 2)
-            >>> net
-            Hopfield({input: 4, hidden: 3, output: 2}, [input-hidden: 12, hidden-output: 6], hard_sigmoid, 23 parameters)
+            >>> net = Hopfield.layered(784, 500, 10)
+            >>> net.parameters
+            397510
             >>> theta = net.init(jax.random.key(0))
             >>> {synapse: w.shape for synapse, w in theta["W"].items()}
-            {'input-hidden': (4, 3), 'hidden-output': (3, 2)}
+            {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
         """
         if len(sizes) < 2:
             raise InputError(f"sizes={sizes}: give at least an input and an output size")
