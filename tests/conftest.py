@@ -2,7 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+
+# Before JAX is imported: half of the time to compile. An option that XLA does not know would end it, hence the version.
+if version("jaxlib").startswith("0.10."):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
 
 import jax
 import pytest
@@ -26,6 +31,13 @@ for option, value in STORE.items():
 # The first example of a property compiles, which takes seconds; the machine may be busy with others.
 settings.register_profile("eqprop", deadline=None)
 settings.load_profile("eqprop")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs() -> Iterator[None]:
+    """Forget the programs of a module: thousands of them exhaust the memory maps that Linux lets a process have."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture

@@ -131,8 +131,8 @@ def test_probabilities_are_as_likely_as_a_temperature_can_make_them(flowers: EqP
     np.testing.assert_allclose(np.exp(flowers.predict_log_proba(X)), p)
     # Where each of the 150 examples is of any class by a chance of 1 in 151.
     mixed = (150 * np.eye(3)[y] + 1 / 3) / 151
-    temperatures = np.exp(np.linspace(-3, 5, 2001))
-    logs = [np.log(softmax(t * flowers.decision_function(X), axis=1)) for t in temperatures]
+    outputs, temperatures = flowers.decision_function(X), np.exp(np.linspace(-3, 5, 2001))
+    logs = [np.log(softmax(t * outputs, axis=1)) for t in temperatures]
     best = temperatures[np.argmax([np.sum(mixed * log) for log in logs])]
     assert flowers.temperature_ == pytest.approx(best, rel=5e-3)
 
