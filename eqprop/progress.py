@@ -26,7 +26,7 @@ class Shown:
 
 
 class TrainingBar(Shown):
-    """A context manager whose `update` is what `fit` calls."""
+    """A context manager whose `update` is what `fit` calls as `observe`."""
 
     def __init__(self, epochs: int, batches: int, batch_size: int):
         self.epochs, self.batches, self.batch_size = epochs, batches, batch_size
@@ -47,7 +47,7 @@ class TrainingBar(Shown):
         epoch, batch = int(progress.state.epoch), int(progress.state.batch)
         done = batch or self.batches
         speed = done * self.batch_size / progress.seconds
-        figures = f"train {100 * progress.averages['error']:.2f} %  {self.last}{speed:,.0f} examples/s"
+        figures = f"train {_figure(progress.averages)}  {self.last}{speed:,.0f} examples/s"
         running = epoch + (progress.record is None)
         self.bar.update(
             self.task,
@@ -59,11 +59,17 @@ class TrainingBar(Shown):
             self._finish(progress.record, running)
 
     def _finish(self, record: dict[str, float], epoch: int) -> None:
-        line = f"epoch {epoch:>3}/{self.epochs}  train {100 * record['train_error']:6.2f} %"
-        if "valid_error" in record:
-            self.last = f"valid {100 * record['valid_error']:.2f} %  "
-            line += f"  valid {100 * record['valid_error']:6.2f} %"
+        line = f"epoch {epoch:>3}/{self.epochs}  train {_figure(record, 'train_'):>8}"
+        if "valid_cost" in record:
+            self.last = f"valid {_figure(record, 'valid_')}  "
+            line += f"  valid {_figure(record, 'valid_'):>8}"
         self.bar.console.print(f"{line}  {record['seconds']:.1f} s", highlight=False)
+
+
+def _figure(measured: dict[str, float], of: str = "") -> str:
+    """The error, if it is measured, else the cost."""
+    error = measured.get(f"{of}error")
+    return f"cost {measured[f'{of}cost']:.4g}" if error is None else f"{100 * error:.2f} %"
 
 
 class CountBar(Shown):

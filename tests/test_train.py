@@ -9,6 +9,7 @@ import optax
 import pytest
 
 import eqprop as ep
+from eqprop.progress import TrainingBar
 from eqprop.train import loop
 
 NET = ep.Hopfield.layered(4, 6, 3)
@@ -233,3 +234,30 @@ def test_whatever_numbers_theta_is_made_of_training_compiles_once() -> None:
     state = trainer.init(jax.tree.map(np.asarray, theta), EXAMPLES, jax.random.key(0))
     trainer.advance(trainer.advance(state, v, 1), v, 1)
     assert loop._advance.run._cache_size() <= before + 1  # pyright: ignore[reportFunctionMemberAccess]
+
+
+@pytest.mark.parametrize(("metrics", "told"), [({}, "cost 0."), ({"error": F.cost.misclassified}, " %")])
+def test_progress_is_told_by_what_is_measured(
+    metrics: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = make(metrics=metrics)
+    _, v = draw()
+    with TrainingBar(2, trainer.batches(EXAMPLES), trainer.batch_size) as bar:
+        train(trainer, valid=v, observe=bar.update)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
+    assert all(line.count(told) == 2 for line in lines)
+
+
+def test_an_order_of_ones_own_is_followed() -> None:
+    """Examples may come twice or not at all, and one that does not exist counts for nothing."""
+    theta, v = draw()
+    trainer = make()
+    order = np.array([[3, 3, 7, EXAMPLES], [0, 1, 2, 3]])
+    state = trainer.advance(trainer.init(theta, EXAMPLES, jax.random.key(5)), v, 1, order)
+    three = jax.tree.map(lambda a: a[jnp.array([3, 3, 7])], v)
+    gradient, *_ = RULE(F, theta, three, NET.rest(3), jax.random.key(0))
+    expected = jax.tree.map(lambda w, g: w - 0.5 * g, theta, gradient)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.theta, expected)
+    with pytest.raises(ep.InputError, match="1 more minibatches"):
+        trainer.advance(state, v, 2, order)
