@@ -32,10 +32,13 @@ def test_every_method_learns(method: str) -> None:
         assert history[-1]["angle"] < history[0]["angle"] < 90
 
 
+METHODS_COMPARED = ("equilibrium", "contrastive-hebbian", "backpropagation", "kolen-pollack")
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compared") / "all"
-    options = ["--datasets", "digits", "--methods", "equilibrium", "backpropagation", "kolen-pollack", "--epochs", "1"]
+    options = ["--datasets", "digits", "--methods", *METHODS_COMPARED, "--epochs", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(speed, "SECONDS", 0.01)
         assert run("compare", *options, "--run-dir", folder) == 0
@@ -55,7 +58,8 @@ def test_the_report_tells_of_phases_gradients_errors_and_times(compared: Path) -
     ):
         assert word in text
     assert "differs from backpropagation's by" in text
-    for picture in ("learning_curves.png", "feedback.png"):
+    assert "J_CHL < 0 in the last epoch: Contrastive Hebbian learning" in text
+    for picture in ("learning_curves.png", "feedback.png", "modes.png"):
         assert picture in text
         assert (compared / picture).read_bytes().startswith(b"\x89PNG")
 
@@ -67,11 +71,11 @@ def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFi
     assert all(path.stat().st_mtime_ns == before[path] for path in unchanged)
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows: dict[str, dict[str, Any]] = {row["method"]: row for row in result["runs"]}
-    assert list(rows) == ["equilibrium", "backpropagation", "kolen-pollack"]
+    assert tuple(rows) == METHODS_COMPARED
     assert rows["backpropagation"]["cosine"] == pytest.approx(1, abs=1e-5)
     assert 0.9 < rows["equilibrium"]["cosine"] <= 1
     assert rows["kolen-pollack"]["cosine"] < rows["equilibrium"]["cosine"]
-    assert [row["steps"] for row in rows.values()] == [10 + 6 + 6, 2, 10 + 6 + 6]
+    assert [row["steps"] for row in rows.values()] == [10 + 6 + 6, 10 + 6, 2, 10 + 6 + 6]
     assert all(row["milliseconds_per_update"] > 0 and row["test_error"] < 30 for row in rows.values())
 
 
@@ -97,6 +101,11 @@ def test_bad_options_are_refused(
 def test_a_setting_that_does_nothing_for_a_method_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", "digits", "--method", "backpropagation", "--free-steps", "7") == 2
     assert "free_steps=7 does nothing for method=backpropagation" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_method_whose_outputs_would_not_learn_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "digits", "--method", "recurrent-backpropagation") == 2
+    assert "give --targets 0.2 0.8" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_documentation_has_every_rule() -> None:

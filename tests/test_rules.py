@@ -133,6 +133,9 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
         lambda: train(ep.ContrastiveHebbian(), cost=ep.SquaredError(l2=0.1)),
         "l2",
     ),
+    ("clamped outputs in a vector field", lambda: train(ep.ContrastiveHebbian(), ep.Directed(NET)), "VectorField"),
+    ("noise in a vector field", lambda: train(ep.StochasticEquilibriumPropagation(), ep.Directed(NET)), "VectorField"),
+    ("an energy without a cost", lambda: ep.EquilibriumPropagation()(*bare()), "Total"),
     ("no forward pass", lambda: train(ep.Backpropagation()), "Feedforward"),
     ("a solve for symmetric Jacobians", lambda: train(ep.ImplicitGradient(), ep.Directed(NET)), "Recurrent"),
     ("a nudge that needs a smooth energy", lambda: train(ep.VectorField(ep.Holomorphic())), "smooth"),
@@ -147,6 +150,11 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("nor in a feed-forward network", lambda: ep.Feedforward(LATERAL), "hidden-hidden"),
     ("nor with feedback weights", lambda: ep.Directed(LATERAL), "hidden-hidden"),
 ]
+
+
+def bare() -> tuple[Any, ...]:
+    _, theta, v, rest = setup("equilibrium", "layered")
+    return NET, theta, v, rest, jax.random.key(0)
 
 
 def train(rule: Any, energy: Any = NET, cost: Any = None, F: Any = None) -> ep.Trainer:

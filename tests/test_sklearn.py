@@ -70,6 +70,11 @@ def test_other_weights_are_shares(weights: list[float], seed: int) -> None:
         assert (np.abs(count - share) < 1 + 1e-9).all()
 
 
+@pytest.mark.parametrize("factor", [1e308, 1e-300])
+def test_weights_may_be_as_large_or_small_as_numbers_are(factor: float) -> None:
+    np.testing.assert_array_equal(drawn(np.full(7, factor), 0.5), np.arange(7))
+
+
 def test_drawing_is_fair() -> None:
     weight = np.array([0.3, 1.7, 2.25, 0.01])
     offsets = (np.arange(2000) + 0.5) / 2000
@@ -154,6 +159,18 @@ def test_features_and_targets_may_come_in_any_units(factor: float) -> None:
     assert usual.score(X, y) > 0.45
 
 
+def test_a_constant_target_is_predicted_as_it_is() -> None:
+    X, y = DIABETES
+    found = EqPropRegressor(**QUICK).fit(X, np.stack([y, np.full(len(y), 1e-6)], axis=1)).predict(X)
+    np.testing.assert_allclose(found[:, 1], 1e-6)
+
+
+def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
+    X, y = IRIS
+    y = np.append(3, y[1:])
+    assert EqPropClassifier(early_stopping=True, **QUICK).fit(X, y).score(X, y) > 0.5
+
+
 def test_several_targets_at_once() -> None:
     drawn_at_random: Any = make_regression(200, 5, n_targets=3, noise=1.0, random_state=0)
     X, Y = drawn_at_random
@@ -166,10 +183,40 @@ def test_several_targets_at_once() -> None:
 
 
 def test_it_keeps_the_weights_that_score_best_on_what_is_held_out() -> None:
-    model = EqPropClassifier(early_stopping=True, validation_fraction=0.2, random_state=0).fit(*CANCER)
-    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) < 100
-    assert int(np.argmax(model.validation_scores_)) == model.n_iter_ - 11
+    asked: list[Any] = []
+
+    class Watched(EqPropClassifier):
+        def _goodness(self, theta: Any, *args: Any) -> float:
+            asked.append((super()._goodness(theta, *args), theta))
+            return asked[-1][0]
+
+    model = Watched(early_stopping=True, validation_fraction=0.2, random_state=0).fit(*CANCER)
+    assert model.validation_scores_ == [score for score, _ in asked]
+    assert model.n_iter_ == len(model.loss_curve_) == len(asked) < 100
+    best = int(np.argmax(model.validation_scores_))
+    assert best == model.n_iter_ - 11
+    assert model.theta_ is asked[best][1]
     assert model.score(*CANCER) > 0.95
+
+    # A warm start that finds nothing better keeps what there is.
+    before = model.theta_
+    model.set_params(warm_start=True, learning_rate_init=1e-9, max_iter=2).fit(*CANCER)
+    assert model.theta_ is before
+
+
+def test_a_regressor_stops_early_too_and_needs_two_examples_to_score() -> None:
+    model = EqPropRegressor(early_stopping=True, random_state=0).fit(*DIABETES)
+    assert max(model.validation_scores_) == pytest.approx(sorted(model.validation_scores_)[-1])
+    assert model.n_iter_ < 100 and model.score(*DIABETES) > 0.4
+    with pytest.raises(ValueError, match="R² needs two"):
+        EqPropRegressor(early_stopping=True).fit(DIABETES[0][:10], DIABETES[1][:10])
+
+
+def test_a_rare_example_has_room_in_the_box_too() -> None:
+    X, y = np.arange(20.0)[:, None], np.append(np.zeros(19), 30.0)
+    weight = np.append(np.full(19, 1.3), 0.01)
+    model = EqPropRegressor(**QUICK).fit(X, y, sample_weight=weight)
+    assert (30 - model.target_mean_) / model.target_scale_ <= 0.8
 
 
 def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
@@ -193,6 +240,9 @@ def test_a_warm_start_goes_on_and_parts_add_up() -> None:
         parts.partial_fit(X, y)
     assert parts.score(X, y) > 0.9
     assert parts.n_iter_ == 31
+    temperature = parts.temperature_
+    parts.partial_fit(X[:1], y[:1])  # one example has little to say of it
+    assert parts.temperature_ == pytest.approx(temperature, rel=0.01)
 
 
 def test_classes_that_weigh_more_are_predicted_more_often() -> None:
@@ -242,7 +292,8 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
     X, y = IRIS
     frame, names = pd.DataFrame(X, columns=list("abcd")), np.array(["one", "two", "three"])[y]
     weight = {"one": 1, "two": 2, "three": 1}
-    model = EqPropClassifier((20, 10), class_weight=weight, **QUICK).fit(frame, names)
+    sizes: Any = np.array([20, 10])
+    model = EqPropClassifier(sizes, class_weight=weight, **QUICK).fit(frame, names)
     model.save(tmp_path / "model.safetensors")
     copy = EqPropClassifier.load(tmp_path / "model.safetensors")
     assert copy.get_params() == model.get_params()
@@ -252,6 +303,8 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
     assert copy.partial_fit(frame, names).n_iter_ == model.n_iter_ + 1
     with pytest.raises(ep.InputError, match="holds EqPropClassifier"):
         EqPropRegressor.load(tmp_path / "model.safetensors")
+    with pytest.raises(ep.InputError, match="not there"):
+        model.save(tmp_path / "missing" / "model.safetensors")
     with pytest.raises(ep.InputError, match="random_state"):
         model.set_params(random_state=np.random.RandomState(0)).save(tmp_path / "other.safetensors")
 
@@ -275,6 +328,12 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
         (lambda: EqPropClassifier().fit(*IRIS, sample_weight=np.zeros(150)), "at least one non-zero"),
         (lambda: EqPropClassifier().fit(*IRIS, sample_weight=-np.ones(150)), "[Nn]egative"),
         (lambda: EqPropClassifier().partial_fit(*IRIS), "classes=None"),
+        (lambda: EqPropClassifier().partial_fit(*IRIS, classes=[]), "two or more"),
+        (lambda: EqPropClassifier(class_weight={0: 0, 1: 0, 2: 0}).fit(*IRIS), "not all of them 0"),
+        (lambda: EqPropClassifier(class_weight={0: np.nan}).fit(*IRIS), "weights of 0 or more"),
+        (lambda: EqPropClassifier(learning_rate_init=1e39, max_iter=1).fit(*IRIS), "training diverged"),
+        (lambda: EqPropClassifier(True).fit(*IRIS), "hidden_layer_sizes"),
+        (lambda: EqPropClassifier().fit(1e200 * IRIS[0], IRIS[1]), "too large"),
         (lambda: EqPropClassifier().partial_fit(*IRIS, classes=[0, 1]), "which is not one of the classes"),
         (lambda: EqPropClassifier(class_weight="balanced").partial_fit(*IRIS, classes=[0, 1, 2]), "balanced"),
         (lambda: EqPropClassifier().save("nowhere"), "not fitted"),

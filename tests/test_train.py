@@ -259,5 +259,7 @@ def test_an_order_of_ones_own_is_followed() -> None:
     gradient, *_ = RULE(F, theta, three, NET.rest(3), jax.random.key(0))
     expected = jax.tree.map(lambda w, g: w - 0.5 * g, theta, gradient)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.theta, expected)
+    with pytest.raises(ep.InputError, match="rows of batch_size=4"):
+        trainer.advance(state, v, 1, order[:, :3])
     with pytest.raises(ep.InputError, match="1 more minibatches"):
         trainer.advance(state, v, 2, order)

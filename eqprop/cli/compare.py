@@ -23,7 +23,7 @@ SHORT = {"epochs": 5, "train": 5000}
 class Compare:
     """Train by Equilibrium Propagation and by its relatives (sections 3.5 and 4), and set them beside each other.
 
-    All of it takes about half an hour on one core, --short about four minutes.
+    All of it takes about twenty minutes on one core, --short about four minutes.
     """
 
     datasets: tuple[Literal["digits", "mnist"], ...] = ()

@@ -9,6 +9,7 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.experiment import (
     PRESETS,
@@ -119,7 +120,13 @@ def saved(folder: Path) -> Experiment:
 
 
 def check_use(experiment: Experiment) -> None:
-    """Refuse settings of settling that are asked for, but mean nothing to the method."""
+    """Refuse settings of settling that are asked for, but mean nothing to the method; and targets it cannot learn."""
+    low, high = ACTIVATIONS[experiment.network.activation].low, ACTIVATIONS[experiment.network.activation].high
+    if experiment.method.inside and experiment.cost.cost == "squared" and {low, high} & {*experiment.cost.targets}:
+        raise InputError(
+            f"targets={experiment.cost.targets} are ends of the box, where outputs do not learn by "
+            f"method={experiment.learning.method}: give --targets 0.2 0.8 --bias 0.26, as `eqprop compare` does"
+        )
     usual = vars(PRESETS[experiment.dataset].settling)
     for name, value in vars(experiment.settling).items():
         if name not in experiment.method.uses and value != usual[name]:

@@ -122,6 +122,12 @@ def has_field(F: TotalEnergy) -> bool:
     return getattr(F, "slope", None) is not None
 
 
+def require_energy(F: TotalEnergy, rule: str) -> None:
+    """Refuse a vector field, for rules that compare or sample energies."""
+    if has_field(F):
+        raise InputError(f"{rule} needs an energy, and F={F!r} settles along a vector field: take VectorField")
+
+
 def energy_of(F: TotalEnergy) -> Callable[[Any, Any, Any], Array]:
     """E(θ, v, s) := F(θ, v, 0, s) (section 3.4, "Another View of the Framework")."""
     return lambda theta, v, s: F(theta, v, 0.0, s)

@@ -16,9 +16,10 @@ class XieSeung(Variant):
     """E(θ, x, s) = γ^{−N} [ ½ Σ_i γ^i s_i² − Σ_{i<j} γ^j W_ij ρ(u_i) ρ(u_j) − Σ_i γ^i b_i ρ(u_i) ]
 
     where i counts the layers from the first hidden one to the N-th, the output. Each layer feels the one before it
-    fully and the one after it by the factor γ. As γ → 0 the free fixed point becomes that of a feed-forward network,
-    and the update of `ContrastiveHebbian`, which for W_ij contains the paper's factor γ^j, that of backpropagation. The
-    paper leaves out the constant γ^{−N}, which moves no fixed point: with it, the update tends to the gradient itself.
+    fully and the one after it by the factor γ. As γ → 0 the free fixed point becomes s = ρ'(s) (W ρ(u) + b), layer by
+    layer, which for the clipped activations is that of `Feedforward` with outputs in the interior of their box; and the
+    update of `ContrastiveHebbian`, which for W_ij contains the paper's factor γ^j, that of backpropagation. The paper
+    leaves out the constant γ^{−N}, which moves no fixed point: with it, the update tends to the gradient itself.
 
     Hidden layers are γ^{−1}, γ^{−2}, … times as stiff as the output: settle by `Block`, which minds that, with ω = 1.
     """

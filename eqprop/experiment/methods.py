@@ -49,13 +49,14 @@ class Method:
 
     title: how the method is called in tables.
     family: the relatives that it is shown with.
-    first, second: its two phases, in the words of the paper's table of correspondences (section 3.5).
+    first, second: its two phases, in the words of the paper's table of correspondences (section 4) where it has them.
     rule: from how to settle to the rule.
     network: from the layers to the energy on them.
     uses: those settings of settling that matter to it.
     persistent: whether it goes on from where the same example last ended, in any case.
     shrink: the part of itself that each weight loses in an update, for a learning rate of 1.
     rate: times the learning rate that is asked for.
+    inside: whether targets must lie inside of the box of a clipped activation, for outputs at its ends do not learn.
     truth: the rule by which the true gradient of what the method predicts is had, to compare its own with.
     """
 
@@ -69,6 +70,7 @@ class Method:
     persistent: bool = False
     shrink: float = 0.0
     rate: float = 1.0
+    inside: bool = False
     truth: Any = CONVERGED
 
 
@@ -118,6 +120,7 @@ METHODS = {
         "weakly clamped phase, β < 0",
         _negative,
         uses=frozenset({"beta", "growth"} | FREE | SECOND),
+        inside=True,
     ),
     "contrastive-hebbian": Method(
         "Contrastive Hebbian learning",
@@ -139,6 +142,7 @@ METHODS = {
         "free phase",
         "recurrent backprop, linear",
         lambda phases: RecurrentBackpropagation(phases.free, phases.second),
+        inside=True,
     ),
     "through-time": Method(
         "Backpropagation through time",
@@ -146,7 +150,8 @@ METHODS = {
         "free phase",
         "backward pass through its steps",
         lambda phases: BackpropagationThroughTime(phases.free),
-        uses=frozenset(FREE),
+        uses=frozenset(FREE - {"tol", "accelerate"}),
+        inside=True,
     ),
     "backpropagation": Method(
         "Backpropagation",
@@ -165,6 +170,7 @@ METHODS = {
         "clamped phase",
         _xie_seung,
         network=XieSeung,
+        uses=frozenset((FREE | SECOND) - {"epsilon"}),
     ),
     "boltzmann": Method(
         "Boltzmann machine learning",

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from eqprop.compile import compiled
+from eqprop.energy.hopfield import Hopfield
 from eqprop.energy.total import TotalEnergy
+from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 
@@ -84,6 +86,8 @@ def require_floats(s: Any) -> None:
 
 @compiled
 def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    if isinstance(F, Hopfield | Variant):
+        raise InputError(f"F={F!r} is an energy without a cost: give Total(energy, cost), e.g. with SquaredError()")
     require_floats(s)
     # The loop is written for one example: vmap makes it one loop over the batch in which those that are done
     # keep their state.

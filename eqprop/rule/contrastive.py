@@ -1,5 +1,6 @@
 """Contrastive Hebbian learning: outputs fully clamped in the second phase, β = ∞ (section 4.1)."""
 
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,7 @@ from jax import Array
 
 from eqprop.compile import compiled
 from eqprop.energy.clamped import Clamped
-from eqprop.energy.total import Total, TotalEnergy
+from eqprop.energy.total import Total, TotalEnergy, require_energy
 from eqprop.errors import InputError
 from eqprop.relax import Block, Info, Relaxation
 
@@ -17,9 +18,10 @@ from eqprop.relax import Block, Info, Relaxation
 class Contrast(NamedTuple):
     """How both phases settled, and what came of it, per example.
 
-    `objective` is J_CHL = E(u^∞) − E(u⁰). If both phases end in the same mode of E it is not negative, for then u⁰ is
-    the lowest point of all that the mode offers, and u^∞ the lowest with those outputs. `other_mode` is 1 where it is
-    negative, by more than an unfinished free phase explains: then learning usually deteriorates (Movellan 1990).
+    `objective` is J_CHL = E(u^∞) − E(u⁰), or (E(u^η) − E(u⁰))/η for outputs clamped a part η of the way. If both phases
+    end in the same mode of E it is not negative, for then u⁰ is the lowest point of all that the mode offers, and u^∞
+    the lowest with those outputs. `other_mode` is 1 where it is negative, by more than an unfinished free phase
+    explains: then learning usually deteriorates (Movellan 1990).
     """
 
     free: Info
@@ -72,7 +74,7 @@ def contrast(
 
     gradient = jax.grad(lambda theta: jnp.average(gap(theta), weights=weight))(theta)
     objective = gap(theta)
-    units = sum(u[0].size for u in s_free.values())
+    units = sum(math.prod(u.shape[1:]) for u in s_free.values())
     unfinished = units * info.residual**2 / 2
     other_mode = (objective * eta < -unfinished - 1e-5).astype(objective.dtype)
     return gradient, s_free, Contrast(info, info_clamped, objective, other_mode)
@@ -86,6 +88,7 @@ def require_outputs(F: Any, rule: str) -> None:
             f"{rule} holds the outputs where the cost is least, and {cost or F!r} does not say where that is: "
             "take Total(energy, SquaredError()), or give the cost a method clamp(y)"
         )
+    require_energy(F, rule)
     for penalty in ("l1", "l2"):
         if value := getattr(cost, penalty, 0.0):
             raise InputError(f"{rule} does not see the cost, so {penalty}={value!r} would do nothing: leave it at 0")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from eqprop.compile import compiled
-from eqprop.energy.total import TotalEnergy
+from eqprop.energy.total import TotalEnergy, require_energy
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Langevin
@@ -33,7 +33,8 @@ class StochasticEquilibriumPropagation(eqx.Module):
             raise InputError(f"nudge={self.nudge!r}: a complex β has no distribution e^(−F/T); take Symmetric")
 
     def check(self, F: TotalEnergy) -> None:
-        """Refuse an F that the nudge cannot be used with."""
+        """Refuse an F that the nudge cannot be used with, or that has no distribution e^{−F/T}."""
+        require_energy(F, type(self).__name__)
         self.nudge.check(F)
 
     @compiled

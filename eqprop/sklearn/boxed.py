@@ -11,6 +11,7 @@ import optax
 
 from eqprop.cost import SquaredError
 from eqprop.energy import Hopfield, Total, hard_tanh
+from eqprop.energy.synapse import name
 from eqprop.nudge import Symmetric
 from eqprop.relax import Block
 from eqprop.rule import EquilibriumPropagation
@@ -64,7 +65,7 @@ class Boxed:
         for synapse in self.net.synapses:
             before, after = synapse.shape
             limit = np.sqrt(6 / (before + after)) * (WIDTH if synapse.pre == "input" else 0.5)
-            theta["W"][f"{synapse.pre}-{synapse.post}"] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
+            theta["W"][name(synapse)] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
         for layer, size in self.net.free.items():
             bias = rng.uniform(-1, 1, size) if layer != "output" else np.zeros(size)
             theta["b"][layer] = bias.astype(np.float32)
@@ -80,17 +81,17 @@ class Boxed:
 
     def grown(self, theta: Theta) -> Theta:
         """θ of the network that runs."""
-        shapes = {f"{synapse.pre}-{synapse.post}": synapse.shape for synapse in self.roomy.synapses}
+        shapes = {name(synapse): synapse.shape for synapse in self.roomy.synapses}
         return {
-            "W": {name: padded(W, shapes[name]) for name, W in theta["W"].items()},
+            "W": {key: padded(W, shapes[key]) for key, W in theta["W"].items()},
             "b": {layer: padded(b, (self.roomy.free[layer],)) for layer, b in theta["b"].items()},
         }
 
     def cut(self, theta: Any) -> Theta:
         """θ of the network as it is."""
-        shapes = {f"{synapse.pre}-{synapse.post}": synapse.shape for synapse in self.net.synapses}
+        shapes = {name(synapse): synapse.shape for synapse in self.net.synapses}
         return {
-            "W": {name: np.asarray(W)[: shapes[name][0], : shapes[name][1]] for name, W in theta["W"].items()},
+            "W": {key: np.asarray(W)[: shapes[key][0], : shapes[key][1]] for key, W in theta["W"].items()},
             "b": {layer: np.asarray(b)[: self.net.free[layer]] for layer, b in theta["b"].items()},
         }
 

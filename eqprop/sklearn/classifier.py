@@ -102,8 +102,8 @@ class EqPropClassifier(ClassifierMixin, Network):
             raise ValueError(
                 "class_weight='balanced' needs all of y: give partial_fit a dict of weights, or sample_weight"
             )
-        if fresh and classes is None:
-            raise ValueError("classes=None: the first call of partial_fit needs all classes that there will be")
+        if fresh and (classes is None or len(np.unique(classes)) < 2):
+            raise ValueError(f"classes={classes!r}: the first call of partial_fit needs all, two or more, that will be")
         if fresh:
             self._announced = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -127,7 +127,8 @@ class EqPropClassifier(ClassifierMixin, Network):
         """softmax(outputs · temperature_), a column for each class; for two classes the outputs are −o and o.
 
         `temperature_` makes the examples held out by `early_stopping` most likely, or the training examples if there
-        are none: then probabilities tend to be too sure, as the network knows these.
+        are none: then probabilities tend to be too sure, as the network knows these. Of several calls of `partial_fit`
+        or of warm starts it is the average, by the number of their examples.
         """
         outputs = self._outputs(X)
         return softmax(self.temperature_ * self._scores(outputs), axis=1)
@@ -141,6 +142,8 @@ class EqPropClassifier(ClassifierMixin, Network):
         X, rows, weight = super()._checked(X, y, sample_weight, fresh)
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, self.classes_[self._codes(rows)])
+            if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+                raise ValueError(f"class_weight={self.class_weight!r}: give weights of 0 or more, not all of them 0")
         return X, rows, weight
 
     def _encode(self, y: np.ndarray, fresh: bool) -> np.ndarray:
@@ -172,10 +175,12 @@ class EqPropClassifier(ClassifierMixin, Network):
 
     def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
         codes = self._codes(Y[rows])
-        return train_test_split(rows, test_size=self.validation_fraction, random_state=rng, stratify=codes)
+        few = int(min(self.validation_fraction, 1 - self.validation_fraction) * len(rows)) < len(self.classes_)
+        even = None if few or np.bincount(codes).min() < 2 else codes  # where there are too few to be fair to all
+        return train_test_split(rows, test_size=self.validation_fraction, random_state=rng, stratify=even)
 
-    def _finish(self, X: np.ndarray, rows: np.ndarray) -> None:
-        """Find the temperature at which the examples are most likely.
+    def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
+        """Find the temperature at which the examples are most likely; on a logarithmic scale, average it over all seen.
 
         Each of n may be of any class by a chance of 1 in n + 1: else, where all are right, it would be infinite.
         """
@@ -187,4 +192,6 @@ class EqPropClassifier(ClassifierMixin, Network):
             right = logs[np.arange(len(codes)), codes]
             return -float(np.mean((1 - doubt) * right + doubt * logs.mean(axis=1)))
 
-        self.temperature_ = float(np.exp(minimize_scalar(surprise, bounds=(-3, 5), method="bounded").x))
+        found: Any = minimize_scalar(surprise, bounds=(-3, 5), method="bounded")
+        before = np.log(self.temperature_) if seen else 0.0
+        self.temperature_ = float(np.exp((seen * before + len(codes) * found.x) / (seen + len(codes))))

@@ -13,11 +13,11 @@ Kind = TypeVar("Kind")
 
 def save(estimator: Any, path: Path, left_out: tuple[str, ...]) -> None:
     """Parameters, and all that fitting found but for what is `left_out`."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"path={str(path)!r} is a folder, or in a folder that is not there: name a file")
     params = {name: _plain(name, value) for name, value in estimator.get_params().items()}
     found = {name: value for name, value in vars(estimator).items() if name not in params and name not in left_out}
-    texts = {
-        name: value for name, value in found.items() if isinstance(value, np.ndarray) and value.dtype.kind in "OUS"
-    }
+    texts = {name: value for name, value in found.items() if isinstance(value, np.ndarray) and value.dtype.kind in "OU"}
     arrays = {
         name: value for name, value in found.items() if isinstance(value, np.ndarray | dict) and name not in texts
     }
@@ -51,10 +51,14 @@ def _plain(name: str, value: Any) -> Any:
         return {"dict": [[_plain(name, key), _plain(name, part)] for key, part in value.items()]}
     if isinstance(value, tuple):
         return {"tuple": [_plain(name, part) for part in value]}
+    if isinstance(value, list):
+        return [_plain(name, part) for part in value]
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    if not isinstance(value, bool | int | float | str | list | None):
-        raise InputError(f"{name}={value!r} cannot be written to a file: set a number, a text or None")
+    if not isinstance(value, bool | int | float | str | None):
+        raise InputError(
+            f"{name}={value!r} cannot be written to a file: set_params({name}=…) to a number, a text or None"
+        )
     return value
 
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from eqprop.energy import Hopfield
 from eqprop.sklearn import files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
-from eqprop.sklearn.rows import drawn, in_order
+from eqprop.sklearn.rows import drawn, in_order, room
 
 
 class Network(BaseEstimator):
@@ -95,11 +95,14 @@ class Network(BaseEstimator):
         """The score of weights and biases, by which training stops early."""
         raise NotImplementedError
 
-    def _scale(self, rows: np.ndarray) -> None:
-        """Find out how targets are had of rows, given those of the training examples."""
+    def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
+        """Find out how targets are had of rows, given those of examples as they are drawn, and of all there are."""
 
-    def _finish(self, X: np.ndarray, rows: np.ndarray) -> None:
-        """What is left to do after training, given the examples held out, or those trained with if there are none."""
+    def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
+        """What is left to do after training, given the examples held out, or those trained with if there are none.
+
+        So many others have been `seen` here before.
+        """
 
     # ---- fitting ----
 
@@ -107,80 +110,94 @@ class Network(BaseEstimator):
         """Train for `max_iter` epochs at the most, at a rate that falls to 0.
 
         A weight of 2 is the same as an example that is there twice, and one of 0 as one that is not there. Weights that
-        are not whole are relative to each other.
+        are not whole, or of more than ten on average, are relative to each other.
         """
         fresh = not (self.warm_start and hasattr(self, "theta_"))
-        return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=self.max_iter)
+        examples = self._checked(X, y, sample_weight, fresh)
+        return self._learn(*examples, fresh=fresh, epochs=self.max_iter, hold_out=self.early_stopping)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features, rows of y and weights, as they ought to be."""
         self._validate_params()
+        hidden = self._hidden  # checks itself, before anything changes
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, reset=fresh)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rows = self._encode(y, fresh)
-        if not fresh and self._wanted_sizes != self._sizes:
+        if not fresh and hidden != self._sizes[1:-1]:
             raise ValueError(
                 f"hidden_layer_sizes={self.hidden_layer_sizes!r}, but the network has the layers {self._sizes}: "
                 "fit it anew, with warm_start=False"
             )
         return X, rows, weight
 
-    def _learn(self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, *, fresh: bool, epochs: int) -> Self:
+    def _learn(
+        self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, *, fresh: bool, epochs: int, hold_out: bool = False
+    ) -> Self:
         rng = check_random_state(self.random_state)
         rows = in_order(X, Y)
         rows = rows[weight[rows] > 0]
-        learned, held_out = self._split(rows, Y, rng) if self.early_stopping and epochs > 1 else (rows, rows[:0])
+        learned, held_out = self._split(rows, Y, rng) if hold_out else (rows, rows[:0])
         usual = learned[drawn(weight[learned], 0.5)]
         if fresh:
-            self._begin(X[usual], Y[usual], rng)
+            self._begin(X[usual], Y[usual], Y[learned], rng)
 
         def draw() -> np.ndarray:
             return learned[rng.permutation(drawn(weight[learned], rng.uniform()))]
 
         plan = ((self.learning_rate_init * (1 - k / epochs), draw()) for k in range(epochs))
+        validation = X[held_out], Y[held_out], weight[held_out]
         patience = Patience(self.tol, self.n_iter_no_change)
+        if hold_out and not fresh:
+            patience.best = self._goodness(self.theta_, *validation)
         with _shown(self.verbose) as show:
-            for state, loss in self._course((self._inputs(X), self._aims(Y)), plan):
-                if not math.isfinite(loss):
-                    raise ValueError(f"learning_rate_init={self.learning_rate_init!r}: training diverged; lower it")
-                theta, self._optimizer = self._boxed.cut(state.theta), state.optimizer
+            batch_size = min(int(self.batch_size), room(len(usual)))
+            for state, loss in self._course((self._inputs(X), self._aims(Y)), plan, batch_size):
+                theta = self._boxed.cut(state.theta)
+                if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((loss, theta))):
+                    raise ValueError(
+                        f"learning_rate_init={self.learning_rate_init!r}, alpha={self.alpha!r}: training diverged; "
+                        "lower them"
+                    )
                 score, figures = -loss, f"loss {loss:.5f}"
-                if len(held_out):
-                    score = self._goodness(theta, X[held_out], Y[held_out], weight[held_out])
+                if hold_out:
+                    score = self._goodness(theta, *validation)
                     self.validation_scores_.append(score)
                     figures += f"  validation score {score:.4f}"
-                if not len(held_out) or score > patience.best:
-                    self.theta_ = theta
+                if not hold_out or score > patience.best:
+                    self.theta_, self._optimizer = theta, state.optimizer
                 self.loss_curve_.append(loss)
                 show(len(self.loss_curve_), self.n_iter_ + epochs, figures)
                 if patience.ended(score):
                     break
         self.n_iter_ = len(self.loss_curve_)
         self._optimizer = jax.tree.map(np.asarray, self._optimizer)
-        last = held_out if len(held_out) else usual
-        self._finish(X[last], Y[last])
+        last = held_out[drawn(weight[held_out], 0.5)] if hold_out else usual
+        self._finish(X[last], Y[last], self._seen)
+        self._seen += len(last)
         return self
 
-    def _course(self, v: tuple[np.ndarray, np.ndarray], plan: Iterator[Any]) -> Iterator[Any]:
-        settings = {"beta": self.beta, "alpha": self.alpha, "batch_size": int(self.batch_size)}
+    def _course(self, v: tuple[np.ndarray, np.ndarray], plan: Iterator[Any], batch_size: int) -> Iterator[Any]:
+        settings = {"beta": self.beta, "alpha": self.alpha, "batch_size": batch_size}
         return self._boxed.course(self.theta_, self._optimizer, v, plan, **settings)
 
-    def _begin(self, X: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> None:
-        """Scales and first weights, given the examples to learn from."""
+    def _begin(self, X: np.ndarray, Y: np.ndarray, all_rows: np.ndarray, rng: np.random.RandomState) -> None:
+        """Scales and first weights, given examples as they are drawn, and the rows of all that may be drawn."""
         self.mean_, self.scale_ = X.mean(0), X.std(0)
+        if not np.isfinite(self.scale_).all():
+            raise ValueError("X has values too large for their variance to be a number: divide them")
         self.scale_[self.scale_ <= 1e-12 * np.abs(self.mean_)] = 1.0  # constant, but for rounding
-        self._scale(Y)
-        self._sizes = self._wanted_sizes
+        self._scale(Y, all_rows)
+        self._sizes = (self.n_features_in_, *self._hidden, self.n_outputs_)
         self.theta_, self._optimizer = self._boxed.init(rng), None
-        self.loss_curve_, self.validation_scores_, self.n_iter_ = [], [], 0
+        self.loss_curve_, self.validation_scores_, self.n_iter_, self._seen = [], [], 0, 0
 
     @property
-    def _wanted_sizes(self) -> tuple[int, ...]:
+    def _hidden(self) -> tuple[int, ...]:
         asked: Any = self.hidden_layer_sizes
-        hidden = (asked,) if isinstance(asked, Integral) else tuple(asked)
-        if not all(isinstance(size, Integral) and int(size) > 0 for size in hidden):
-            raise ValueError(f"hidden_layer_sizes={self.hidden_layer_sizes!r}: give positive whole numbers of units")
-        return (self.n_features_in_, *map(int, hidden), self.n_outputs_)
+        hidden = np.atleast_1d(asked).tolist()
+        if not all(type(size) is int and size > 0 for size in hidden):
+            raise ValueError(f"hidden_layer_sizes={asked!r}: give positive whole numbers of units")
+        return tuple(hidden)
 
     def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
         """The rows to learn from, and those held out."""

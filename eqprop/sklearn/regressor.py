@@ -61,14 +61,24 @@ class EqPropRegressor(RegressorMixin, Network):
             raise ValueError(f"y has {rows.shape[1]} targets for an example, and the network {self.n_outputs_} outputs")
         return rows
 
-    def _scale(self, rows: np.ndarray) -> None:
+    def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
+        learned, held_out = super()._split(rows, Y, rng)
+        if len(held_out) < 2:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} of {len(rows)} examples holds out "
+                f"{len(held_out)}, and R² needs two: raise it, or set early_stopping=False"
+            )
+        return learned, held_out
+
+    def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
         self.target_mean_, spread = rows.mean(0), rows.std(0)
-        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 1.0  # constant, but for rounding
-        farthest = np.abs(rows - self.target_mean_).max(0)
+        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 0.0  # constant, but for rounding
+        farthest = np.abs(all_rows - self.target_mean_).max(0)
         self.target_scale_ = np.maximum(REACH * spread, 1.25 * farthest)
 
     def _aims(self, rows: np.ndarray) -> np.ndarray:
-        return np.clip((rows - self.target_mean_) / self.target_scale_, -1, 1)
+        scale = np.where(self.target_scale_ > 0, self.target_scale_, 1.0)
+        return np.clip((rows - self.target_mean_) / scale, -1, 1)
 
     def _unscaled(self, outputs: np.ndarray) -> np.ndarray:
         return outputs * self.target_scale_ + self.target_mean_

@@ -19,10 +19,10 @@ def drawn(weight: np.ndarray, offset: float) -> np.ndarray:
     Whole weights are numbers of copies: a weight of 2 is the same as an example that is there twice. Others are
     relative, as many examples are drawn as there are, and of the fractions the `offset` in (0, 1) decides.
     """
-    count, total = len(weight), weight.sum()
-    if np.all(weight == np.floor(weight)) and total <= MOST_COPIES * count:
-        count = int(total)
-    edges = np.cumsum(weight) * (count / total)
+    count, copies = len(weight), weight / weight.max()  # sums of the largest numbers there are would not be finite
+    if np.all(weight == np.floor(weight)) and weight.max() <= MOST_COPIES * count / copies.sum():
+        count, copies = int(weight.sum()), weight
+    edges = np.cumsum(copies) * (count / copies.sum())
     return np.minimum(np.searchsorted(edges, np.arange(count) + offset, side="right"), len(weight) - 1)
 
 

@@ -128,6 +128,8 @@ class Trainer(eqx.Module):
         """
         if order is None:
             order = _shuffled(state.key, state.epoch, len(jax.tree.leaves(v)[0]), self.batch_size)
+        if np.ndim(order) != 2 or np.shape(order)[1] != self.batch_size:
+            raise InputError(f"order of shape {np.shape(order)}: give rows of batch_size={self.batch_size} examples")
         left = len(order) - int(state.batch)
         if not 0 <= batches <= left:
             raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
