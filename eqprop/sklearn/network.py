@@ -182,7 +182,8 @@ class Network(BaseEstimator):
 
     def _begin(self, X: np.ndarray, Y: np.ndarray, all_rows: np.ndarray, rng: np.random.RandomState) -> None:
         """Scales and first weights, given examples as they are drawn, and the rows of all that may be drawn."""
-        self.mean_, self.scale_ = X.mean(0), X.std(0)
+        with np.errstate(over="ignore"):
+            self.mean_, self.scale_ = X.mean(0), X.std(0)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X has values too large for their variance to be a number: divide them")
         self.scale_[self.scale_ <= 1e-12 * np.abs(self.mean_)] = 1.0  # constant, but for rounding
