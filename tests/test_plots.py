@@ -178,6 +178,12 @@ def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["cat", "dog", "cow"]
 
 
+def test_classes_may_be_numbers_and_angles_obtuse() -> None:
+    axes = plots.confusion_matrix([0, 1], [0, 1], range(3, 5)).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "4"]
+    assert plots.angles({"a": [170.0, 100.0]}).axes[0].get_ylim()[1] > 170
+
+
 def test_rows_of_the_confusion_matrix_are_the_true_classes_and_may_be_empty() -> None:
     axes = plots.confusion_matrix([0, 0, 0], [1, 1, 0], ("cat", "dog")).axes[0]
     np.testing.assert_allclose(np.asarray(axes.images[0].get_array()), [[100 / 3, 200 / 3], [0, 0]])
@@ -254,6 +260,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no seeds": (lambda: plots.learning_curves({"a net": []}), "'a net'"),
     "no validation": (lambda: plots.rivals({"a": {"b": {"EP": [{"epoch": 1}]}}}), "'EP' has no valid_error"),
     "no families": (lambda: plots.rivals({}), "at least one title"),
+    "no methods": (lambda: plots.rivals({"a": {"b": {}}}), "a family with a method"),
     "no image": (lambda: plots.receptive_fields(WEIGHTS, (12,)), r"shape=\(12,\)"),
     "transposed": (lambda: plots.receptive_fields(WEIGHTS.T, (3, 4)), r"\(30, 12\).*\(12, units\).*transpose"),
     "other pixels": (lambda: plots.receptive_fields(WEIGHTS, (5, 5)), r"\(25, units\)"),

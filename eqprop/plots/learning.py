@@ -62,8 +62,8 @@ def rivals(curves: Mapping[str, Mapping[str, Mapping[str, History]]]) -> Figure:
     The first method of all is drawn in the other panels too, in grey, to compare with.
     """
     families = list(dict.fromkeys(family for row in curves.values() for family in row))
-    if not families:
-        raise InputError("there is nothing to draw: give at least one title, with a family of methods")
+    if not families or not all(row and all(row.values()) for row in curves.values()):
+        raise InputError("there is nothing to draw: give at least one title, and each a family with a method")
     figure = Figure(figsize=(3.4 * len(families), 3.3 * len(curves)), layout="constrained")
     grid = figure.subplots(len(curves), len(families), squeeze=False, sharey="row", sharex="row")
     for panels, (title, row) in zip(grid, curves.items(), strict=True):
@@ -91,7 +91,8 @@ def angles(degrees: Mapping[str, Sequence[float]]) -> Figure:
     figure, (axes,) = over_epochs(["forward and feedback weights"])
     for style, name, values in styled(degrees):
         axes.plot(range(1, len(values) + 1), values, label=name, **DOTS, **style)
-    axes.set(ylabel="angle (degrees)", ylim=(0, 95), yticks=range(0, 91, 15))
+    most = 95 if float(axes.dataLim.y1) <= 90 else 185
+    axes.set(ylabel="angle (degrees)", ylim=(0, most), yticks=range(0, most, 15 if most < 100 else 30))
     axes.legend()
     return figure
 

@@ -44,7 +44,7 @@ def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, tit
     return figure
 
 
-def confusion_matrix(true: Any, predicted: Any, classes: Sequence[str], *, title: str = "") -> Figure:
+def confusion_matrix(true: Any, predicted: Any, classes: Sequence[Any], *, title: str = "") -> Figure:
     """How many examples of each class (rows) were taken for which (columns); no number stands for none.
 
     `true` and `predicted` are the classes of the examples as whole numbers from 0. A cell is the darker, the larger its
@@ -70,9 +70,10 @@ def confusion_matrix(true: Any, predicted: Any, classes: Sequence[str], *, title
         if number:
             color = "white" if share[row, column] > 55 else "black"
             axes.text(column, row, str(number), ha="center", va="center", color=color, fontsize=9)
-    long = max(map(len, classes)) > 2
-    axes.set_xticks(range(len(classes)), classes, rotation=45 if long else 0, ha="right" if long else "center")
-    axes.set_yticks(range(len(classes)), classes)
+    names = [str(one) for one in classes]
+    long = max(map(len, names)) > 2
+    axes.set_xticks(range(len(names)), names, rotation=45 if long else 0, ha="right" if long else "center")
+    axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="predicted class", ylabel="true class", title=title)
     figure.colorbar(image, ax=axes, label="share of the true class (%)", shrink=0.8)
     return figure
