@@ -16,14 +16,14 @@ from eqprop.errors import InputError
 from eqprop.experiment.settings import MethodName
 from eqprop.progress import TrainingBar
 
-SHORT = {"epochs": 5, "train": 5000}
+SHORT = {"epochs": 3, "train": 5000}
 
 
 @dataclass(frozen=True)
 class Compare:
     """Train by Equilibrium Propagation and by its relatives (sections 3.5 and 4), and set them beside each other.
 
-    All of it takes about twenty minutes on one core, --short about four minutes.
+    All of it takes about twenty minutes on one core, --short less than five.
     """
 
     datasets: tuple[Literal["digits", "mnist"], ...] = ()
@@ -31,7 +31,7 @@ class Compare:
     methods: tuple[MethodName, ...] = ()  # pyright: ignore[reportInvalidTypeForm]
     """the ways to learn; none: all"""
     short: bool = False
-    """a few minutes: 5 epochs, 5,000 images of MNIST, unless given"""
+    """a few minutes: 3 epochs, 5,000 images of MNIST, unless given"""
     epochs: int | None = None
     """passes over the training examples; None: 30 of digits, 10 of MNIST"""
     train: int | None = None
