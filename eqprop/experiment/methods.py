@@ -36,7 +36,7 @@ class Phases(NamedTuple):
 
 NUDGE = {"nudge", "beta", "growth"}
 FREE = {"relaxation", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
-SECOND = {"nudged_steps"}
+SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
 SAMPLED, DIRECTED = "Boltzmann machines", "feedback weights of their own"
 EXACT = Block(steps=2000, tol=1e-6, omega=1.0)

@@ -73,6 +73,9 @@ class SettlingOptions:
     """block descent, or the paper's clipped gradient step"""
     omega: float | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
+    nudged_relaxation: Literal["block", "gradient"] | None = None
+    """relaxation of the nudged phases, which then take all their steps: tol and accelerate are for the free phase
+    only; None: as in the free phase"""
     epsilon: float = 0.5
     """step size of the gradient step, ε"""
     free_steps: int | None = None
@@ -109,6 +112,8 @@ class LearningOptions:
     """keep ‖ΔW_k‖/‖W_k‖, averaged over each epoch, in the history; takes a little time"""
     decay: float = 0.65
     """the learning rates are multiplied by it after each epoch"""
+    shuffle: bool = True
+    """visit the examples in a new order in each epoch; otherwise in the order of the data, in the same minibatches"""
     seed: int = 0
     """decides the initial weights, the order of the examples and the signs of random nudges"""
     valid: int | None = None
@@ -193,6 +198,7 @@ class Experiment:
             decay=self.learning.decay,
             growth=self.settling.growth,
             persistent=self.settling.persistent or self.method.persistent,
+            shuffle=self.learning.shuffle,
             metrics={"error": _misclassified(cost)},
             watch=_watch(net),
             changes=self.learning.changes,
@@ -200,10 +206,12 @@ class Experiment:
         return net, trainer
 
     def _phases(self) -> Phases:
-        chosen = self.settling
-        free, nudged = (2, 1) if chosen.relaxation == "block" else (14, 2)
-        free = self._relaxation(chosen.free_steps or free * self.depth)
-        nudged = self._relaxation(chosen.nudged_steps or nudged * self.depth, backward=True)
+        chosen, kind = self.settling, self.settling.nudged_relaxation
+        shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
+        steps = chosen.free_steps or {"block": 2, "gradient": 14}[chosen.relaxation] * self.depth
+        free = self._relaxation(chosen.relaxation, steps, shared)
+        steps = chosen.nudged_steps or {"block": 1, "gradient": 2}[kind or chosen.relaxation] * self.depth
+        nudged = self._relaxation(kind or chosen.relaxation, steps, {} if kind else shared, backward=True)
         return Phases(free, nudged, self._nudge())
 
     def _optimizer(self, layers: Hopfield) -> optax.GradientTransformation:
@@ -217,12 +225,10 @@ class Experiment:
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)
 
-    def _relaxation(self, steps: int, *, backward: bool = False) -> Relaxation:
-        chosen = self.settling
-        shared = {"steps": steps, "tol": chosen.tol, "accelerate": chosen.accelerate}
-        if chosen.relaxation == "block":
-            return Block(**shared, omega=chosen.omega, backward=backward)
-        return Gradient(**shared, epsilon=chosen.epsilon)
+    def _relaxation(self, kind: str, steps: int, shared: dict[str, Any], *, backward: bool = False) -> Relaxation:
+        if kind == "block":
+            return Block(steps, **shared, omega=self.settling.omega, backward=backward)
+        return Gradient(steps, **shared, epsilon=self.settling.epsilon)
 
     def _rates(self, net: Any) -> Any:
         usual = (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth

@@ -2,6 +2,18 @@
 
 from eqprop.reproduce import rates, report
 from eqprop.reproduce.campaign import Campaign, carry_out
-from eqprop.reproduce.paper import NETS, TABLE_1, Trial, as_written, fast
+from eqprop.reproduce.paper import NETS, PUBLISHED, TABLE_1, Trial, as_published, as_written, fast
 
-__all__ = ["NETS", "TABLE_1", "Campaign", "Trial", "as_written", "carry_out", "fast", "rates", "report"]
+__all__ = [
+    "NETS",
+    "PUBLISHED",
+    "TABLE_1",
+    "Campaign",
+    "Trial",
+    "as_published",
+    "as_written",
+    "carry_out",
+    "fast",
+    "rates",
+    "report",
+]

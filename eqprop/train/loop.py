@@ -48,6 +48,7 @@ class Trainer(eqx.Module):
     decay: the rates are multiplied by it after each epoch.
     growth: the β of the rule's nudge is multiplied by it after each epoch.
     persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
+    shuffle: visit the examples in a new order in each epoch; otherwise in the order of the data.
     metrics: measured at the free fixed points, beside the cost; what the rule itself `measures` comes with them.
     watch: θ → a number, by name: told at the end of each epoch.
     changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
@@ -62,6 +63,7 @@ class Trainer(eqx.Module):
     decay: float = 1.0
     growth: float = 1.0
     persistent: bool = eqx.field(default=False, static=True)
+    shuffle: bool = eqx.field(default=True, static=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict)
     watch: Mapping[str, Callable[[Any], Array]] = eqx.field(default_factory=dict)
     changes: bool = eqx.field(default=False, static=True)
@@ -124,10 +126,10 @@ class Trainer(eqx.Module):
         """Train on the next `batches` minibatches, which must lie within the running epoch.
 
         `order` has a row for each minibatch of the epoch, the numbers of its examples, with any number beyond the last
-        example for nobody; None: all examples, shuffled.
+        example for nobody; None: all examples, shuffled if the trainer does so.
         """
         if order is None:
-            order = _shuffled(state.key, state.epoch, len(jax.tree.leaves(v)[0]), self.batch_size)
+            order = _order(self.shuffle, state.key, state.epoch, len(jax.tree.leaves(v)[0]), self.batch_size)
         if np.ndim(order) != 2 or np.shape(order)[1] != self.batch_size:
             raise InputError(f"order of shape {np.shape(order)}: give rows of batch_size={self.batch_size} examples")
         left = len(order) - int(state.batch)
@@ -174,10 +176,10 @@ def _keys(key: Array, epoch: Array) -> Array:
     return jax.random.split(jax.random.fold_in(key, epoch))
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _shuffled(key: Array, epoch: Array, examples: int, size: int) -> Array:
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def _order(shuffle: bool, key: Array, epoch: Array, examples: int, size: int) -> Array:
     """The minibatches of an epoch; an example that does not exist fills up the last, so that all have one shape."""
-    order = jax.random.permutation(_keys(key, epoch)[0], examples)
+    order = jax.random.permutation(_keys(key, epoch)[0], examples) if shuffle else jnp.arange(examples)
     return jnp.pad(order, (0, -examples % size), constant_values=examples).reshape(-1, size)
 
 
