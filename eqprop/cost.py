@@ -15,7 +15,8 @@ from eqprop.errors import InputError
 class Cost(abc.ABC):
     """C(θ, y, s) = error of the output `layer` against the target y + l1 Σ|θ| + ½ l2 Σθ².
 
-    The penalties are part of C (section 3.1), so their gradient ∂C/∂θ reaches the weights through ∂F/∂θ.
+    The penalties are part of C (section 3.1), so their gradient ∂C/∂θ reaches the weights through ∂F/∂θ. That of |θ|
+    is sign(θ), so that a weight which is 0, and which nothing else pulls at, stays 0.
     """
 
     layer: str = "output"
@@ -33,7 +34,8 @@ class Cost(abc.ABC):
             raise InputError(f"a target of shape {jnp.shape(y)} does not fit layer {self.layer!r} of {output.shape}")
         loss = self.loss(output, y)
         for leaf in jax.tree.leaves(theta) if self.l1 or self.l2 else ():
-            loss = loss + self.l1 * jnp.sum(jnp.abs(leaf)) + self.l2 / 2 * jnp.sum(leaf**2)
+            # |θ| as θ sign(θ): its derivative at 0 is 0, where that of `abs` is 1 and would push what is exactly 0.
+            loss = loss + self.l1 * jnp.sum(leaf * jnp.sign(leaf)) + self.l2 / 2 * jnp.sum(leaf**2)
         return loss
 
     def output(self, s: dict[str, Array]) -> Array:
