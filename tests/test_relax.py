@@ -268,3 +268,42 @@ def test_a_state_keeps_its_precision_layer_by_layer(accelerate: bool) -> None:
     mixed = rest | {"output": rest["output"].astype(jnp.float32)}
     s, _ = ep.Block(steps=3, accelerate=accelerate)(problem.F, theta, v, 0.0, mixed)
     assert {k: u.dtype for k, u in s.items()} == {k: u.dtype for k, u in mixed.items()}
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_flow_in_a_box_is_the_limit_of_the_papers_clipped_steps() -> None:
+    # Biases draw the last two layers to 0, where they wait until the first has risen and pulls them up again.
+    net = ep.Hopfield.layered(2, 3, 4, 2)
+    F, key = ep.Total(net, ep.SquaredError()), jax.random.key(2)
+    theta = jax.tree.map(lambda w: jax.random.uniform(key, w.shape), net.init(key))
+    theta["b"] = {"hidden1": jnp.full(3, 0.6), "hidden2": jnp.full(4, -0.5), "output": jnp.full(2, -0.3)}
+    v = jax.random.uniform(key, (4, 2)), jnp.zeros((4, 2))
+    start = net.rest(4) | {
+        layer: 0.2 * jax.random.uniform(key, (4, size)) for layer, size in list(net.free.items())[1:]
+    }
+    epsilon, steps, every = 1e-4, 80_000, 400
+    euler = jax.jit(jax.vmap(lambda v, s: _clipped_euler(F, theta, v, s, epsilon, steps, every)))(v, start)
+    times = jnp.arange(steps // every + 1) * every * epsilon
+    flow = ep.Flow(tol=1e-8).trace(F, theta, v, 0.0, start, times)
+    path = np.concatenate([np.asarray(euler[layer]) for layer in euler], axis=-1)
+    at_end = (path <= 0) | (path >= 1)
+    assert np.any(~at_end[:, :-1] & at_end[:, 1:]) and np.any(at_end[:, :-1] & ~at_end[:, 1:])
+    for layer in euler:
+        np.testing.assert_allclose(flow.state[layer], euler[layer], atol=1e-3)
+    settled, _ = ep.Flow(time=8.0, tol=1e-8)(F, theta, v, 0.0, start)
+    np.testing.assert_allclose(settled["output"], flow.state["output"][:, -1], atol=1e-6)
+
+
+def _clipped_euler(F: Any, theta: Any, v: Any, s: Any, epsilon: float, steps: int, every: int) -> Any:
+    """The states after each `every` steps s ← Π(s − ε ∂F/∂s), written here anew."""
+
+    def step(_: Any, s: Any) -> Any:
+        force = jax.grad(F, argnums=3)(theta, v, 0.0, s)
+        return jax.tree.map(lambda u, g: jnp.clip(u - epsilon * g, 0, 1), s, force)
+
+    def some(s: Any, _: Any) -> tuple[Any, Any]:
+        s = jax.lax.fori_loop(0, every, step, s)
+        return s, s
+
+    _, path = jax.lax.scan(some, s, None, length=steps // every)
+    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), s, path)
