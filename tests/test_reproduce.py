@@ -172,7 +172,7 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     monkeypatch.setattr(rates, "SCALES", {"one rate": (0.05, 1e9), "the paper's rates": (1.0,)})
     question = rates.Question(hidden=1, epochs=1, train=60, valid=50, residuals=(1e-1, 1e-4))
     path = tmp_path / "rates.json"
-    rates.save(path, question, [], ["eqprop reproduce rates"])
+    question.save(path, [], ["eqprop reproduce rates"])
     counts: list[int] = []
 
     def stop(done: int, _: int) -> None:
@@ -181,16 +181,16 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rates.answer(question, path, observe=stop)
-    entries = rates.answer(question, path, observe=lambda done, _: counts.append(done))
+        question.answer(path, observe=stop)
+    entries = question.answer(path, observe=lambda done, _: counts.append(done))
     assert counts == [0, 1, 2, 3, 3, 4, 5, 6]
-    assert rates.load(path)[:2] == (question, entries)
+    assert rates.Question.load(path)[:2] == (question, entries)
     with pytest.raises(InputError, match="another question"):
-        rates.answer(replace(question, epochs=2), path)
+        replace(question, epochs=2).answer(path)
     found: Any = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
     assert all(entry["run"][3] == 0.05 for entry in found)
     assert all(entry["residual"] <= entry["run"][1] for entry in found)
     assert min(found[-1]["cosine"].values()) > 0.85
-    rates.write(question, entries, tmp_path, ["eqprop reproduce rates"])
+    question.write(entries, tmp_path, ["eqprop reproduce rates"])
     assert (tmp_path / "rates.png").exists()
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()

@@ -15,7 +15,8 @@ from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.errors import InputError
 from eqprop.progress import CountBar, TrainingBar
-from eqprop.reproduce import Campaign, Trial, carry_out, rates, report
+from eqprop.reproduce import Campaign, Trial, carry_out, depth, epsilon, rates, report, sign
+from eqprop.reproduce.study import Study
 
 NetChoice = tuple[Literal["1", "2", "3", "fashion", "2-accelerated", "3-accelerated"], ...]
 
@@ -148,13 +149,11 @@ class Fast(Common):
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Does each layer need its own learning rate when both phases come to rest? The paper's open question."""
+class Asked:
+    """What all studies take."""
 
-    hidden: Literal[1, 2, 3] | None = None
-    """hidden layers of the network; None: 2"""
     short: bool = False
-    """a few minutes: fewer examples and residuals"""
+    """a few minutes at the most: fewer of everything"""
     run_dir: Path | None = None
     """folder for the results and the report; None: a new one in runs/"""
     resume: Path | None = None
@@ -164,29 +163,66 @@ class Rates:
     json: bool = False
     """print the results as one JSON object, the last line of stdout"""
 
-    def run(self) -> None:
+    def _run(self, kind: type[Study], **given: Any) -> None:
+        """Carry out a study, with the settings that are given and not None."""
+        given = {name: value for name, value in given.items() if value is not None}
         command = shlex.join(["eqprop", *sys.argv[1:]])
-        folder = chosen_folder(self.run_dir, self.resume, "reproduce-rates")
-        path = folder / "rates.json"
+        folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{kind.name}")
+        path = folder / f"{kind.name}.json"
         if self.resume is None:
-            smaller = {"epochs": 1, "train": 1000, "valid": 1000, "residuals": (1e-1, 1e-3, 1e-5)} if self.short else {}
-            question, entries, commands = rates.Question(self.hidden or 2, **smaller), [], [command]
+            study, entries, commands = kind(**((kind.short if self.short else {}) | given)), [], [command]
         else:
-            question, entries, commands = rates.load(path)
+            study, entries, commands = kind.load(path)
             commands = [*commands, command]
-            if self.short or self.hidden not in (None, question.hidden):
-                raise InputError(f"--hidden and --short with --resume: {folder} has its own settings; leave them out")
-        rates.save(path, question, entries, commands)
-        with CountBar("trainings") as bar:
+            odd = [f"--{name}" for name, value in given.items() if value != getattr(study, name)]
+            if odd := odd + ["--short"] * self.short:
+                raise InputError(f"{odd[0]} with --resume: {folder} has its own settings; leave it out")
+        study.save(path, entries, commands)
+        with CountBar("runs") as bar:
             try:
-                entries = rates.answer(question, path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
+                entries = study.answer(path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(_go_on("rates", folder, self.data_dir)) from None
-        rates.write(question, entries, folder, commands)
+                raise KeyboardInterrupt(_go_on(kind.name, folder, self.data_dir)) from None
+        study.write(entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})
         else:
             out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Rates(Asked):
+    """Does each layer need its own learning rate when both phases come to rest? The paper's open question."""
+
+    hidden: Literal[1, 2, 3] | None = None
+    """hidden layers of the network; None: 2"""
+
+    def run(self) -> None:
+        self._run(rates.Question, hidden=self.hidden)
+
+
+@dataclass(frozen=True)
+class Epsilon(Asked):
+    """Does the step size ε matter, when the phases last as long? About 10 minutes on one core."""
+
+    def run(self) -> None:
+        self._run(epsilon.Question)
+
+
+@dataclass(frozen=True)
+class Sign(Asked):
+    """Does the random sign of β regularise? About 10 minutes on one core."""
+
+    def run(self) -> None:
+        self._run(sign.Question)
+
+
+@dataclass(frozen=True)
+class Depth(Asked):
+    """How many iterations the free phase takes, by depth, beside what the Hessian predicts. About 5 minutes."""
+
+    def run(self) -> None:
+        self._run(depth.Question)
 
 
 def _go_on(mode: str, folder: Path, data_dir: Path | None) -> str:
@@ -204,6 +240,9 @@ class Reproduce:
         | Annotated[AsPublished, tyro.conf.subcommand("as-published")]
         | Annotated[AsWritten, tyro.conf.subcommand("as-written")]
         | Annotated[Rates, tyro.conf.subcommand("rates")]
+        | Annotated[Epsilon, tyro.conf.subcommand("epsilon")]
+        | Annotated[Sign, tyro.conf.subcommand("sign")]
+        | Annotated[Depth, tyro.conf.subcommand("depth")]
     )
 
     def run(self) -> None:

@@ -7,6 +7,7 @@ from eqprop.plots.gradient import against_residual, gradient_error
 from eqprop.plots.learning import angles, learning_curve, learning_curves, modes, rivals, weight_changes
 from eqprop.plots.network import confusion_matrix, receptive_fields
 from eqprop.plots.settling import energy, settling, states
+from eqprop.plots.spread import spread
 from eqprop.plots.style import FIRST, SECOND, STYLES, styled
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "receptive_fields",
     "rivals",
     "settling",
+    "spread",
     "states",
     "styled",
     "weight_changes",

@@ -1,6 +1,6 @@
-"""The paper's experiments (section 5): as written, and fast."""
+"""The paper's experiments (section 5), as written, as published and fast; and studies of what it says about them."""
 
-from eqprop.reproduce import rates, report
+from eqprop.reproduce import depth, epsilon, rates, report, sign
 from eqprop.reproduce.campaign import Campaign, carry_out
 from eqprop.reproduce.paper import NETS, PUBLISHED, TABLE_1, Trial, as_published, as_written, fast
 
@@ -13,7 +13,10 @@ __all__ = [
     "as_published",
     "as_written",
     "carry_out",
+    "depth",
+    "epsilon",
     "fast",
     "rates",
     "report",
+    "sign",
 ]

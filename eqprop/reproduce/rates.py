@@ -6,12 +6,11 @@ algorithm work. We do not have a clear explanation for this fact yet, but we bel
 precision with which we approach the fixed points." So let that precision vary, from a residual of 1e-1 to 1e-6.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import isnan, nan
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +18,10 @@ import jax.numpy as jnp
 from eqprop import data
 from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, start
-from eqprop.experiment.parsing import from_dict
-from eqprop.files import read_json, write_atomic, write_figure, write_json
-from eqprop.machine import footer
+from eqprop.markdown import table
 from eqprop.reproduce.diagnosis import measure
 from eqprop.reproduce.paper import TABLE_1
+from eqprop.reproduce.study import Entry, Study
 from eqprop.train import fit
 
 NUDGES: dict[str, dict[str, Any]] = {
@@ -32,12 +30,19 @@ NUDGES: dict[str, dict[str, Any]] = {
 }
 SCALES = {"one rate": (0.025, 0.05, 0.1, 0.2, 0.4), "the paper's rates": (0.25, 0.5, 1.0, 2.0, 4.0)}
 ALIGNED = 200
-Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
-    """How much is spent on the answer."""
+class Question(Study):
+    """How much is spent on the answer.
+
+    In float64, so that rounding is out of the question. Each entry has the validation error in percent (None if
+    training diverged), and the gradient of the trained network beside the exact one, layer by layer.
+    """
+
+    name: ClassVar[str] = "rates"
+    caption: ClassVar[str] = "Errors and alignment over the residual"
+    short: ClassVar[dict[str, Any]] = {"epochs": 1, "train": 1000, "valid": 1000, "residuals": (1e-1, 1e-3, 1e-5)}
 
     hidden: int = 2
     epochs: int = 4
@@ -74,49 +79,42 @@ class Question:
             ),
         )
 
+    def carry_out(self, run: tuple[Any, ...], examples: data.Dataset) -> Entry:
+        with jax.enable_x64(True):
+            return train(self.experiment(*run), examples, self.valid)
 
-def answer(
-    question: Question,
-    path: Path,
-    *,
-    data_dir: Path | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    observe: Callable[[int, int], None] = lambda *_: None,
-) -> list[Entry]:
-    """Train once for each nudge, residual and choice of rates; what is `save`d at `path` is not done again.
+    def chosen(self, entries: list[Entry], nudge: str) -> dict[str, list[Entry | None]]:
+        """For each family of rates the best entry at each residual."""
+        return {family: [best(entries, nudge, residual, family) for residual in self.residuals] for family in SCALES}
 
-    In float64, so that rounding is out of the question. Each entry has the validation error in percent (None if
-    training diverged), and the gradient of the trained network beside the exact one, layer by layer.
-    """
-    before, done, commands = load(path)
-    if before != question:
-        raise InputError(f"{path} is of another question, {before}: start anew elsewhere")
-    known = {tuple(entry["run"]) for entry in done}
-    runs = list(question.runs())
-    observe(len(done), len(runs))
-    examples = data.load("mnist", data_dir, None, say)
-    for run in runs:
-        if run not in known:
-            with jax.enable_x64(True):
-                done.append({"run": list(run)} | train(question.experiment(*run), examples, question.valid))
-            save(path, question, done, commands)
-            observe(len(done), len(runs))
-    return done
+    @property
+    def layers(self) -> list[str]:
+        """From the first hidden one to the output."""
+        return list(self.experiment(*next(self.runs())).build(1, 1)[0].free)
 
+    def figure(self, entries: list[Entry]) -> Any:
+        from eqprop import plots  # matplotlib takes its time to load
 
-def save(path: Path, question: Question, entries: list[Entry], commands: list[str]) -> None:
-    """Keep what is asked, what is known, and the commands that led to it."""
-    write_json(path, {"question": asdict(question), "commands": commands, "runs": entries})
+        panels: dict[str, Any] = {}
+        for nudge in NUDGES:
+            chosen = self.chosen(entries, nudge)
+            panels[nudge] = {
+                "errors": {family: [e["error"] if e else nan for e in some] for family, some in chosen.items()},
+                "cosine": _by_layer(chosen["one rate"], "cosine", self.layers),
+                "norm": _by_layer(chosen["one rate"], "norm", self.layers),
+            }
+        return plots.against_residual(self.residuals, panels)
 
-
-def load(path: Path) -> tuple[Question, list[Entry], list[str]]:
-    """What `save` wrote."""
-    try:
-        kept = read_json(path)
-        question, entries, commands = kept["question"], kept["runs"], kept["commands"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path.parent} is not the folder of `eqprop reproduce rates`: no good {path.name}") from error
-    return from_dict(Question, question, f"{path}: the settings"), entries, commands
+    def report(self, entries: list[Entry]) -> list[str]:
+        rows = []
+        for nudge in NUDGES:
+            for residual, one, many in zip(self.residuals, *self.chosen(entries, nudge).values(), strict=True):
+                aligned = [_words(_values(one, key, self.layers)) for key in ("cosine", "norm")]
+                cells = [nudge, f"{residual:.0e}", _best(one), _best(many), *aligned]
+                rows.append(dict(zip(HEAD, cells, strict=True)))
+        sizes = "-".join(map(str, (784, *TABLE_1[self.hidden].hidden, 10)))
+        text = TEXT.format(sizes=sizes, q=self, rates=TABLE_1[self.hidden].rates, scales=SCALES)
+        return [text.strip(), "", *table(rows)]
 
 
 def train(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
@@ -143,35 +141,14 @@ def best(entries: list[Entry], nudge: str, residual: float, family: str) -> Entr
     return min(mine, key=lambda entry: entry["error"], default=None)
 
 
-def write(question: Question, entries: list[Entry], folder: Path, commands: list[str]) -> None:
-    """README.md and rates.png."""
-    from eqprop import plots  # matplotlib takes its time to load
-
-    layers = list(question.experiment(*next(question.runs())).build(1, 1)[0].free)
-    panels: dict[str, Any] = {}
-    rows = []
-    for nudge in NUDGES:
-        chosen = {
-            family: [best(entries, nudge, residual, family) for residual in question.residuals] for family in SCALES
-        }
-        panels[nudge] = {
-            "errors": {family: [entry["error"] if entry else nan for entry in some] for family, some in chosen.items()},
-            "cosine": _by_layer(chosen["one rate"], "cosine", layers),
-            "norm": _by_layer(chosen["one rate"], "norm", layers),
-        }
-        for residual, one, many in zip(question.residuals, *chosen.values(), strict=True):
-            aligned = [_words(_values(one, key, layers)) for key in ("cosine", "norm")]
-            cells = [nudge, f"{residual:.0e}", _best(one), _best(many), *aligned]
-            rows.append("| " + " | ".join(cells) + " |")
-    write_figure(folder / "rates.png", plots.against_residual(question.residuals, panels))
-    sizes = "-".join(map(str, (784, *TABLE_1[question.hidden].hidden, 10)))
-    text = TEXT.format(sizes=sizes, q=question, rates=TABLE_1[question.hidden].rates, scales=SCALES)
-    lines = [text.strip(), "", HEAD, "|---|---|---|---|---|---|", *rows]
-    lines += ["", "![Errors and alignment over the residual](rates.png)", "", footer(commands), ""]
-    write_atomic(folder / "README.md", "\n".join(lines).encode())
-
-
-HEAD = "| nudge | residual | one rate: validation error | the paper's rates | cosine by layer | norm by layer |"
+HEAD = (
+    "nudge",
+    "residual",
+    "one rate: validation error",
+    "the paper's rates",
+    "cosine by layer",
+    "norm by layer",
+)
 TEXT = """
 # Does each layer need a learning rate of its own?
 

@@ -1,0 +1,272 @@
+"""How does the number of free iterations grow with depth, and can it be predicted? (section 5.1)
+
+"We find experimentally that the number of iterations required in the free phase to reach the free fixed point is large
+and grows fast as the number of layers increases (Table 1) … More experimental and theoretical investigation would be
+needed to analyze the number of iterations required, but we leave that for future work." Here is some of it.
+
+Of the clipped step s ← Π(s − ε ∂F/∂s) with the hard sigmoid, let A be the units that are inside the box at the fixed
+point s*. F is quadratic in them, with the Hessian H = F_ss restricted to A. Once all other units rest at their ends of
+the box, and those of A stay inside, the distance e = s − s* in A obeys exactly
+
+    e ← (I − ε H) e,    so that after n steps   ∂F/∂s = H e = Σ_k v_k λ_k (1 − ε λ_k)^n v_kᵀ e_0
+
+with λ_k and v_k the eigenvalues and eigenvectors of H. Nothing but ∂F/∂s in A is left in the residual. Two predictions
+of the number of steps from the residual r to the residual τ follow:
+
+    the slowest mode:   n = ln(r/τ) / −ln max_k |1 − ε λ_k|,   where the maximum is 1 − ε λ_min as long as ε λ_max ≤ 1
+    all modes:          the n from which max_i |Σ_k v_k λ_k (1 − ε λ_k)^n v_kᵀ e_0|_i ≤ τ
+
+The first knows the spectrum only, and takes all of the residual for the slowest mode's: it bounds the rest of the way
+from above. The second knows also where the way begins, e_0 = s_0 − s*, as if A were known from the start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from eqprop import data
+from eqprop.compile import compiled
+from eqprop.energy.total import TotalEnergy, slope
+from eqprop.errors import InputError
+from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, start, training_part
+from eqprop.markdown import table
+from eqprop.relax import Gradient
+from eqprop.relax.box import inside
+from eqprop.reproduce.paper import TABLE_1
+from eqprop.reproduce.study import Entry, Study, paragraph
+from eqprop.train import fit
+
+INITIAL, HALF, TRAINED = "initial, the paper's range", "initial, half the range", "trained from half the range"
+GAINS = {INITIAL: 1.0, HALF: 0.5, TRAINED: 0.5}
+MEASURED, SLOWEST, MODES, FOUND = (
+    "measured",
+    "predicted, slowest mode",
+    "predicted, all modes",
+    "units inside are found",
+)
+COUNTS = (MEASURED, MODES, SLOWEST, FOUND)
+REST = 1e-9
+"""The residual at which s* is taken for found."""
+
+
+@dataclass(frozen=True)
+class Question(Study):
+    """How much is spent on the answer. A run is the kind of weights, the number of hidden layers, and the seed."""
+
+    name: ClassVar[str] = "depth"
+    caption: ClassVar[str] = "Iterations over the number of hidden layers, measured and predicted"
+    short: ClassVar[dict[str, Any]] = {"depths": (1, 2, 3), "seeds": 1, "images": 20, "epochs": 1, "train": 1000}
+
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    width: int = 128
+    seeds: int = 3
+    images: int = 50
+    epochs: int = 3
+    train: int = 10_000
+    valid: int = 5000
+    epsilon: float = 0.5
+    tol: float = 1e-4
+    most: int = 20_000
+
+    def __post_init__(self) -> None:
+        if not self.depths or min(self.depths) < 1 or self.seeds < 1:
+            raise InputError(f"depths={self.depths}, seeds={self.seeds}: give hidden layers and seeds, 1 or more")
+        if not 1 <= self.images <= self.valid:
+            raise InputError(f"images={self.images}: give a number from 1 to the {self.valid} for validation")
+        for run in self.runs():
+            self.experiment(*run)  # checks itself
+
+    def runs(self) -> Iterator[tuple[str, int, int]]:
+        return ((weights, depth, seed) for seed, weights, depth in product(range(self.seeds), GAINS, self.depths))
+
+    def experiment(self, weights: str, depth: int, seed: int) -> Experiment:
+        """What trains the weights, by the settings of `eqprop train`, or just begins them."""
+        return Experiment(
+            "mnist",
+            network=NetworkOptions(hidden=(self.width,) * depth, gain=GAINS[weights]),
+            learning=LearningOptions(epochs=self.epochs, train=self.train, seed=seed),
+        )
+
+    def carry_out(self, run: tuple[Any, ...], examples: data.Dataset) -> Entry:
+        """For each image the iterations as measured and predicted; those that do not settle are only counted."""
+        experiment, found = self.experiment(*run), {}
+        trainer, state = start(experiment, examples)
+        if run[0] == TRAINED:
+            state, _ = fit(trainer, state, training_part(experiment, examples).v, epochs=self.epochs)
+            found["error"] = 100 * trainer.measure(state.theta, examples.valid[: self.valid].v)["error"]
+        with jax.enable_x64(True):
+            theta, x = jax.tree.map(lambda a: jnp.asarray(a, float), (state.theta, examples.valid[: self.images].x))
+            limits = {"epsilon": self.epsilon, "tol": self.tol, "most": self.most}
+            return found | iterations(trainer.F, theta, (x, None), trainer.rest(len(x)), **limits)
+
+    def figure(self, entries: list[Entry]) -> Any:
+        from eqprop import plots  # matplotlib takes its time to load
+
+        panels = {
+            weights: (
+                "hidden layers",
+                f"iterations to a residual of {self.tol:g}",
+                {count: {float(d): samples(entries, weights, d, count) for d in self.depths} for count in COUNTS},
+            )
+            for weights in GAINS
+        }
+        return plots.spread(panels, log=dict.fromkeys(panels, "y"), like=list(panels))
+
+    def report(self, entries: list[Entry]) -> list[str]:
+        rows = []
+        for weights, depth in product(GAINS, self.depths):
+            some = of(entries, weights, depth)
+            errors = [entry["error"] for entry in some if "error" in entry]
+            row = {"weights": weights, "hidden layers": str(depth)}
+            row |= {count: quartiles(samples(entries, weights, depth, count)) for count in COUNTS}
+            row["λ_min"] = f"{np.median(samples(entries, weights, depth, 'lowest')):.3f}"
+            row["units inside"] = f"{100 * np.mean(samples(entries, weights, depth, 'inside')):.0f} %"
+            rows.append(row | {"validation error": f"{np.mean(errors):.1f} %" if errors else ""})
+        lost = sum(entry["unsettled"] for entry in entries)
+        left_out = f"{lost} of {len(entries) * self.images} settlings did not end within {self.most:,} iterations"
+        text = TEXT.format(q=self, left_out=left_out, iterations=[row.free_steps for row in TABLE_1.values()])
+        title = "# How many iterations does the free phase take, by depth?"
+        return [title, "", self.sentence(entries), "", text.strip(), "", *table(rows)]
+
+    def sentence(self, entries: list[Entry]) -> str:
+        """The answer, from the numbers."""
+
+        def median(weights: str, depth: int, count: str) -> float:
+            return float(np.median(samples(entries, weights, depth, count)))
+
+        shallow, deep = min(self.depths), max(self.depths)
+        grown, told, searched = [], [], []
+        for weights in GAINS:
+            first, last = (median(weights, depth, MEASURED) for depth in (shallow, deep))
+            grown.append(f"from {first:.0f} to {last:.0f} ({weights})")
+            for found, count in ((told, MODES), (searched, FOUND)):
+                ratios = [median(weights, depth, count) / median(weights, depth, MEASURED) for depth in self.depths]
+                found.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({weights})")
+        return paragraph(
+            f"**From {shallow} to {deep} hidden layers the median number of iterations grows {', '.join(grown)}; the "
+            f"Hessian at the fixed point, with all its modes, predicts that number times {', '.join(told)}.** Until the "
+            "units inside the box are those that end there, about which the Hessian at the end says nothing, it takes a "
+            f"share of {', '.join(searched)} of the iterations."
+        )
+
+
+def iterations(F: TotalEnergy, theta: Any, v: Any, s: Any, *, epsilon: float, tol: float, most: int) -> Entry:
+    """How many steps of size ε each example takes from s to the residual `tol`, as measured and as predicted.
+
+    Also, for each, the steps after which the units inside the box are those that are so in the end, the least
+    eigenvalue of the Hessian, and the share of the units that end inside.
+    """
+    step = Gradient(most, tol, epsilon=epsilon)
+    near, met = step(F, theta, v, 0.0, s)
+    end, rest = Gradient(most, REST, epsilon=epsilon)(F, theta, v, 0.0, near)
+    # The step that meets the residual is counted, and is not needed.
+    steps = met.steps - 1
+    found = _found(F, theta, v, s, end, step, steps)
+    first = Gradient(1, epsilon=epsilon)(F, theta, v, 0.0, s)[1].residual
+    entry: Entry = {name: [] for name in (*COUNTS, "lowest", "inside")} | {"unsettled": 0}
+    for i in range(len(steps)):
+        if not rest.converged[i]:
+            entry["unsettled"] += 1
+            continue
+        one, begin, last = (jax.tree.map(lambda a, i=i: a[i], tree) for tree in (v, s, end))
+        here = np.asarray(ravel_pytree(inside(F, last))[0])
+        H = np.asarray(_hessian(F, theta, one, last))[np.ix_(here, here)]
+        values, vectors = np.linalg.eigh(H)
+        away = np.asarray(ravel_pytree(begin)[0] - ravel_pytree(last)[0])[here]
+        entry[MEASURED].append(int(steps[i]))
+        entry[FOUND].append(int(found[i]))
+        entry[SLOWEST].append(round(slowest_mode(values, epsilon, tol / float(first[i])), 1))
+        entry[MODES].append(all_modes(values, vectors, away, epsilon, tol, most))
+        entry["lowest"].append(float(values.min(initial=1.0)))
+        entry["inside"].append(float(here.mean()))
+    return entry
+
+
+def slowest_mode(values: np.ndarray, epsilon: float, ratio: float) -> float:
+    """ln(1/ratio) / −ln max_k |1 − ε λ_k|: the steps in which the slowest mode shrinks to `ratio` of what it was."""
+    contraction = float(np.abs(1 - epsilon * values).max(initial=0.0))
+    if ratio >= 1:
+        return 0.0
+    if contraction >= 1:
+        return float("inf")
+    return float(np.log(ratio) / np.log(contraction)) if contraction > 0 else 1.0
+
+
+def all_modes(values: np.ndarray, vectors: np.ndarray, e: np.ndarray, epsilon: float, tol: float, most: int) -> int:
+    """The n from which max_i |H (I − ε H)^n e|_i ≤ tol, by bisection; `most` if it is more than that."""
+    parts = values * (vectors.T @ e)
+
+    def within(n: int) -> bool:
+        return float(np.abs(vectors @ (parts * (1 - epsilon * values) ** n)).max(initial=0.0)) <= tol
+
+    low, high = -1, 1
+    while not within(high) and high < most:
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if within(middle) else (middle, high)
+    return high
+
+
+@compiled
+def _hessian(F: Any, theta: Any, v: Any, s: Any) -> Array:
+    """∂²F/∂s² of one example at β = 0, a matrix."""
+    flat, restore = ravel_pytree(s)
+    return jax.jacfwd(lambda u: ravel_pytree(slope(F, theta, v, 0.0, restore(u)))[0])(flat)
+
+
+@compiled
+def _found(F: Any, theta: Any, v: Any, s: Any, end: Any, step: Gradient, steps: Array) -> Array:
+    """For each example the number of its `steps` after which the same units are inside the box as in `end`."""
+
+    def one(v: Any, s: Any, end: Any, steps: Array) -> Array:
+        def advance(t: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+            s, found = carry
+            same = jax.tree.map(lambda a, b: jnp.all(a == b), inside(F, s), inside(F, end))
+            found = jnp.where(jnp.stack(jax.tree.leaves(same)).all(), found, t + 1)
+            return step.step(F, theta, v, 0.0, s, t)[0], found
+
+        return jax.lax.fori_loop(0, steps, advance, (s, jnp.zeros_like(steps)))[1]
+
+    return jax.vmap(one)(v, s, end, steps)
+
+
+def of(entries: list[Entry], weights: str, depth: int) -> list[Entry]:
+    """The entries of all seeds."""
+    return [entry for entry in entries if entry["run"][:2] == [weights, depth]]
+
+
+def samples(entries: list[Entry], weights: str, depth: int, what: str) -> list[float]:
+    """Of all seeds and images."""
+    return [value for entry in of(entries, weights, depth) for value in entry[what]]
+
+
+def quartiles(values: list[float]) -> str:
+    """The median, and the first and third quartile in brackets."""
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return f"{middle:.0f} ({low:.0f} to {high:.0f})"
+
+
+TEXT = """
+"We find experimentally that the number of iterations required in the free phase to reach the free fixed point is large
+and grows fast as the number of layers increases" (section 5.1); Table 1 has {iterations} iterations for 1, 2 and 3
+hidden layers of 500 units. Here the hidden layers have {q.width} units, so that the Hessian can be taken apart. The
+clipped gradient step, ε = {q.epsilon:g}, runs from s = 0 until the residual is at most {q.tol:g}, in float64, on
+{q.images} validation images of MNIST and in {q.seeds} networks of each depth. The weights are initial ones in Glorot &
+Bengio's range, as in the paper, or in half of it, or those that {q.epochs} epochs of `eqprop train` on {q.train:,}
+images make of the latter (the validation error is theirs). The table has medians, and the quartiles in brackets;
+{left_out}.
+
+Once the units inside the box (0, 1) are those that are so at the fixed point, their distance to it shrinks in each step
+by exactly 1 − ε λ along each eigenvector of the Hessian ∂²F/∂s² of these units, with λ its eigenvalue. *Slowest mode*:
+ln(r/τ) / −ln(1 − ε λ_min), with r the residual at s = 0 and τ = {q.tol:g}; it knows the spectrum only, and counts all
+of r as the slowest mode's. *All modes*: when the residual is at most τ, if the linear law holds from s = 0 on. *Units
+inside are found*: after how many iterations the units inside the box are those of the fixed point.
+"""
