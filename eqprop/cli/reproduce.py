@@ -15,7 +15,7 @@ from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.errors import InputError
 from eqprop.progress import CountBar, TrainingBar
-from eqprop.reproduce import Campaign, Trial, carry_out, depth, epsilon, rates, report, sign
+from eqprop.reproduce import Campaign, Trial, accelerated, carry_out, depth, epsilon, rates, report, sign
 from eqprop.reproduce.study import Study
 
 NetChoice = tuple[Literal["1", "2", "3", "fashion", "2-accelerated", "3-accelerated"], ...]
@@ -225,6 +225,20 @@ class Depth(Asked):
         self._run(depth.Question)
 
 
+@dataclass(frozen=True)
+class Accelerated(Asked):
+    """Are the accelerated networks of `as-published` trained as the others are? Both go on from one checkpoint."""
+
+    runs: tuple[Path, ...] = ()
+    """folders of runs of networks 2 or 3, of either form, in the folder of `eqprop reproduce as-published`"""
+    batches: int | None = None
+    """minibatches to compare; None: 200, or 10 with --short"""
+
+    def run(self) -> None:
+        folders = tuple(str(run.resolve()) for run in self.runs)
+        self._run(accelerated.Question, folders=folders or None, batches=self.batches)
+
+
 def _go_on(mode: str, folder: Path, data_dir: Path | None) -> str:
     """What to say when interrupted."""
     command = ["eqprop", "reproduce", mode, "--resume", str(folder)]
@@ -243,6 +257,7 @@ class Reproduce:
         | Annotated[Epsilon, tyro.conf.subcommand("epsilon")]
         | Annotated[Sign, tyro.conf.subcommand("sign")]
         | Annotated[Depth, tyro.conf.subcommand("depth")]
+        | Annotated[Accelerated, tyro.conf.subcommand("accelerated")]
     )
 
     def run(self) -> None:

@@ -1,6 +1,6 @@
 """The paper's experiments (section 5), as written, as published and fast; and studies of what it says about them."""
 
-from eqprop.reproduce import depth, epsilon, rates, report, sign
+from eqprop.reproduce import accelerated, depth, epsilon, rates, report, sign
 from eqprop.reproduce.campaign import Campaign, carry_out
 from eqprop.reproduce.paper import NETS, PUBLISHED, TABLE_1, Trial, as_published, as_written, fast
 
@@ -10,6 +10,7 @@ __all__ = [
     "TABLE_1",
     "Campaign",
     "Trial",
+    "accelerated",
     "as_published",
     "as_written",
     "carry_out",
