@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.reproduce import NETS, Campaign, as_written, fast, rates
+from eqprop.experiment import start
+from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, rates
 from eqprop.train import Run
 from tests.command import run
 
@@ -54,10 +56,74 @@ def test_as_written_is_what_the_paper_says(net: Any, sizes: Any, iterations: Any
     assert (built.activation.name, experiment.network.gain) == ("hard_sigmoid", 1.0)
 
 
+@pytest.mark.parametrize(("net", "beta", "rates"), [("1", 0.5, (0.1, 0.05)), ("2", 1.0, (0.4, 0.1, 0.01))])
+def test_as_published_is_what_the_code_of_the_authors_does(
+    monkeypatch: pytest.MonkeyPatch, net: Any, beta: float, rates: Any
+) -> None:
+    """In NumPy and in their terms: ‖y − d‖² as the cost, β and rates as they write them, minibatches in order."""
+    monkeypatch.setitem(NETS, net, ("digits", NETS[net][1]))
+    experiment, digits = as_published(net).experiment, data.load("digits")
+    trainer, state = start(experiment, digits)
+    network, _ = experiment.build(*digits.widths)
+    names = {"W": [f"{synapse.pre}-{synapse.post}" for synapse in network.synapses], "b": list(network.free)}
+    W, b = ([np.float64(state.theta[k][name]) for name in names[k]] for k in ("W", "b"))
+    steps = {"1": (20, 4), "2": (150, 6)}[net]
+    s = [np.zeros((40, len(bias))) for bias in b]
+    for batch in range(2):
+        sign = np.sign(trainer.rule.nudge(_nudge_key(state, batch))[0][1])
+        x, y = (a[20 * batch : 20 * (batch + 1)] for a in digits.train.v)
+        free = _clipped_steps(W, b, x, y, [u[20 * batch : 20 * (batch + 1)] for u in s], 0.0, steps[0])
+        nudged = _clipped_steps(W, b, x, y, free, float(sign) * beta, steps[1])
+        for k, rate in enumerate(rates):
+            below = [x if k == 0 else layers[k - 1] for layers in (nudged, free)]
+            contrast = (below[0].T @ nudged[k] - below[1].T @ free[k]) / (20 * sign * beta)
+            W[k] = W[k] + rate * contrast
+            b[k] = b[k] + rate * (nudged[k] - free[k]).mean(0) / (sign * beta)
+    state = trainer.advance(state, digits.train.v, 2)
+    for k, theirs in (("W", W), ("b", b)):
+        for name, values in zip(names[k], theirs, strict=True):
+            np.testing.assert_allclose(state.theta[k][name], values, atol=1e-5)
+
+
+def _nudge_key(state: Any, batch: int) -> Any:
+    """The key that the rule hears in a minibatch of the first epoch."""
+    return jax.random.fold_in(jax.random.split(jax.random.fold_in(state.key, 0))[1], batch)
+
+
+def _clipped_steps(W: Any, b: Any, x: Any, y: Any, s: Any, beta: float, steps: int) -> Any:
+    """s ← Π(s + ½ (−s + W s_before + Wᵀ s_after + b − 2 β (s − y) at the output)), all layers at once."""
+    s = list(s)
+    for _ in range(steps):
+        fields = []
+        for k in range(len(s)):
+            field = (x if k == 0 else s[k - 1]) @ W[k] + b[k] - s[k]
+            field = field + (s[k + 1] @ W[k + 1].T if k + 1 < len(s) else -2 * beta * (s[k] - y))
+            fields.append(field)
+        s = [np.clip(u + 0.5 * field, 0, 1) for u, field in zip(s, fields, strict=True)]
+    return s
+
+
+def test_the_accelerated_form_differs_in_the_free_phase_only() -> None:
+    for net in ("2", "3"):
+        slow, quick = as_published(net).experiment, as_published(f"{net}-accelerated").experiment
+        assert (slow.network, slow.learning, slow.cost) == (quick.network, quick.learning, quick.cost)
+        rules = [experiment.build(784, 10)[1].rule for experiment in (slow, quick)]
+        assert rules[0].nudged == rules[1].nudged
+        assert rules[0].nudge == rules[1].nudge
+        assert rules[0].free != rules[1].free
+
+
 def test_the_fast_recipe_trains_the_same_networks() -> None:
-    for net in NETS:
+    for net in ("1", "2", "3", "fashion"):
         quick, slow = fast(net).experiment, as_written(net).experiment
         assert (quick.dataset, quick.network.hidden) == (slow.dataset, slow.network.hidden)
+
+
+def test_seeds_count_from_the_first() -> None:
+    trials = Campaign("as-published", ("2", "3-accelerated"), seed=3, seeds=2).trials()
+    names = ["mnist-2-hidden-seed3", "mnist-2-hidden-seed4", "mnist-3-hidden-accelerated-seed3"]
+    assert [trial.name for trial in trials] == names
+    assert [trial.experiment.learning.seed for trial in trials] == [3, 4, 3]
 
 
 def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
@@ -68,20 +134,22 @@ def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
 
 
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("mode", ["fast", "as-written"])
+@pytest.mark.parametrize("mode", ["fast", "as-written", "as-published"])
 def test_a_campaign_writes_its_report_and_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
     folder = tmp_path / "all"
     options = ["--nets", "1", "--epochs", "2", "--train", "200", "--valid", "100", "--run-dir", folder]
-    seeds = ["--seeds", "2"] if mode == "fast" else []
+    count = {"fast": 2, "as-published": 1, "as-written": None}[mode]
+    seeds = ["--seeds", count] if count else []
     assert run("reproduce", mode, *options, *seeds, "--json") == 0
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert [one["net"] for one in printed["runs"]] == ["64-500-10"] * (2 if seeds else 1)
+    assert [one["net"] for one in printed["runs"]] == ["64-500-10"] * (count or 1)
     text = (folder / "README.md").read_text()
     for part in ("digits, 64-500-10", "paper's epochs", "wall clock", "cosine"):
         assert part in text
-    assert ("2 seeds" in text) == bool(seeds)
+    assert ("2 seeds" in text) == (count == 2)
+    assert ("its authors' code" in text) == (mode == "as-published")
     assert ("What the paper leaves open" in text) == (mode == "as-written")
     for name in ("learning_curves", "weight_changes"):
         assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
@@ -89,7 +157,7 @@ def test_a_campaign_writes_its_report_and_its_results(
     history = Run(folder / "digits-1-hidden-seed0").read_history()
     assert {"change W/input-hidden", "change W/hidden-output"} <= history[-1].keys()
     found = json.loads((folder / "digits-1-hidden-seed0" / "diagnosis.json").read_text())
-    assert found["start"].keys() == found["end"].keys() == {"residual", "at_0", "at_1", "cosine", "norm"}
+    assert found["start"].keys() == found["end"].keys() == {"residual", "at_0", "at_1", "dead", "cosine", "norm"}
 
 
 @pytest.mark.usefixtures("digits")
@@ -139,6 +207,7 @@ def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -
     [
         ("fast --nets 1 1", "name each network once"),
         ("fast --seeds 0", "seeds=0"),
+        ("fast --nets 2-accelerated", "nets=2-accelerated"),
         ("fast --minutes -1", "minutes=-1"),
         ("fast --epochs 0", "epochs=0"),
         ("fast --valid 0", "valid=0"),

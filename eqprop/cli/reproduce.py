@@ -36,6 +36,8 @@ class Common:
     """train on the first so many examples only; None: all but those for validation"""
     valid: int | None = None
     """examples held out for validation; None: 10,000"""
+    seed: int | None = None
+    """the first seed; None: 0"""
     minutes: float | None = None
     """end each network's training with the last epoch that fits in, but not before the first; None: when its epochs
     are done"""
@@ -50,7 +52,7 @@ class Common:
 
     def _run(self, full: Campaign, short: dict[str, int], seeds: int | None = None) -> None:
         """Carry out the campaign `full`, or what the options make of it."""
-        asked = {"nets": self.nets, "seeds": seeds, "train": self.train, "valid": self.valid}
+        asked = {"nets": self.nets, "seed": self.seed, "seeds": seeds, "train": self.train, "valid": self.valid}
         asked |= {"epochs": self.epochs, "minutes": self.minutes}
         given = {name: value for name, value in asked.items() if value is not None}
         command = shlex.join(["eqprop", *sys.argv[1:]])
@@ -96,7 +98,7 @@ class Common:
         before, commands = Campaign.load(folder)
         if before.mode != mode:
             raise InputError(f"{folder} is of `eqprop reproduce {before.mode}`: go on with that")
-        for name in ("nets", "seeds", "train", "valid"):
+        for name in ("nets", "seed", "seeds", "train", "valid"):
             if name in given and given[name] != getattr(before, name):
                 raise InputError(f"--{name} with --resume, but the runs in {folder} have their own: leave it out")
         if self.short:

@@ -26,6 +26,7 @@ class Campaign:
 
     mode: "as-written", "as-published" or "fast".
     nets: which of `NETS`.
+    seed: the first seed.
     seeds: the first network is trained from so many seeds, to see the spread; the others from one.
     epochs, train, valid: in place of the full ones.
     minutes: a network's training ends with the last epoch that fits in; None: when its epochs are done.
@@ -33,6 +34,7 @@ class Campaign:
 
     mode: Literal["as-written", "as-published", "fast"]
     nets: tuple[Net, ...] = ("1", "2", "3", "fashion")
+    seed: int = 0
     seeds: int = 1
     epochs: int | None = None
     train: int | None = None
@@ -42,6 +44,8 @@ class Campaign:
     def __post_init__(self) -> None:
         if not self.nets or len(set(self.nets)) < len(self.nets):
             raise InputError(f"nets={' '.join(self.nets)}: name each network once, of {', '.join(NETS)}")
+        if self.mode != "as-published" and (odd := [net for net in self.nets if net.endswith("-accelerated")]):
+            raise InputError(f"nets={odd[0]}: only `as-published` has an accelerated form; leave it out")
         if self.seeds < 1:
             raise InputError(f"seeds={self.seeds}: give a whole number of 1 or more")
         if self.valid is not None and self.valid < 1:
@@ -55,7 +59,7 @@ class Campaign:
         return [
             paper.shortened(make(net, seed), self.epochs, self.train, self.valid)
             for net in self.nets
-            for seed in range(self.seeds if net == self.nets[0] else 1)
+            for seed in range(self.seed, self.seed + (self.seeds if net == self.nets[0] else 1))
         ]
 
     def enough(self, history: list[Record]) -> bool:

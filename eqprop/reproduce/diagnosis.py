@@ -40,6 +40,7 @@ def measure(net: Hopfield, trainer: Trainer, theta: Any, v: Any, s: Any) -> dict
 
     residual: of the free phase at its end; median over the examples.
     at_0, at_1: the share of each layer's units that rest at either end of the box.
+    dead: how many outputs rest at the lower end for every example.
     cosine, norm: the gradient of each layer's weights beside the exact one; None where either is 0 or the exact one was
     not found. With a random sign of β, its mean over both signs, which is the symmetric nudge's.
     """
@@ -55,6 +56,7 @@ def measure(net: Hopfield, trainer: Trainer, theta: Any, v: Any, s: Any) -> dict
         "residual": float(jnp.median(phases.free.residual)),
         "at_0": {layer: float(jnp.mean(free[layer] <= low)) for layer in net.free},
         "at_1": {layer: float(jnp.mean(free[layer] >= high)) for layer in net.free},
+        "dead": int(jnp.sum(jnp.all(free["output"] <= low, axis=0))),
         "cosine": {layer: cosine(*pair) for layer, pair in weights.items()},
         "norm": {layer: ratio(*pair) for layer, pair in weights.items()},
     }

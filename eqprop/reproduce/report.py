@@ -11,7 +11,7 @@ from eqprop.machine import footer
 from eqprop.markdown import table
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
 from eqprop.reproduce.diagnosis import EXAMPLES
-from eqprop.reproduce.paper import CHOICES, NETS, TABLE_1, Trial
+from eqprop.reproduce.paper import CHOICES, NETS, PUBLISHED, TABLE_1, Trial
 from eqprop.train import Run
 
 
@@ -70,6 +70,15 @@ def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], commands: 
     some_examples = min(EXAMPLES, campaign.train or EXAMPLES)
     lines += ["", "## Why", "", WHY.format(examples=some_examples).strip(), ""]
     lines += table([row for net, some in by_net.items() for row in diagnosis_rows(net, some[0])])
+    if campaign.mode == "as-published":
+        lines += [
+            "",
+            "## What the paper says, and what its authors' code does",
+            "",
+            CODE.strip(),
+            "",
+            *table(code_rows()),
+        ]
     if campaign.mode == "as-written":
         lines += [
             "",
@@ -93,6 +102,16 @@ included. Several seeds: mean ± standard deviation. The paper's numbers of epoc
 text does not have them.
 """
 
+CODE = """
+The paper's footnote links to the code that its results are from. In all its versions, that code takes ‖y − d‖² as the
+cost, where the paper has ½ ‖y − d‖². So its β is worth twice as much in the paper's terms, which all numbers here are
+in. Its rates multiply a contrast divided by its own β, and so are worth twice as much too. It visits the images in the
+order of the data, in the same minibatches in every epoch. Particles and biases begin at 0, and biases learn at the
+rate α_k of the weights that lead to their layer. An *accelerated* network reaches its free fixed points by block
+descent, from the same particles, and has the nudged phase of the authors:
+[both forms, side by side](../accelerated/README.md).
+"""
+
 CHANGES = """
 ‖ΔW_k‖/‖W_k‖ after a minibatch, averaged over the last epoch, from the input's weights to the output's. The paper chose
 its rates α_k so that these are about the same for all k.
@@ -101,9 +120,9 @@ its rates α_k so that these are about the same for all k.
 WHY = """
 With the initial and with the final weights, on the first {examples} training images, settled as in training, from the
 particles if they persist. *Residual*: of the free phase at its end, the median image. *At 0, at 1*: the share of units
-that rest at an end of the box, where they pass no error on; layers from the first hidden one to the output. *Cosine*
-and *norm*: the gradient of each layer's weights beside the exact one, which is had by the implicit function theorem at
-the converged fixed point.
+that rest at an end of the box, where they pass no error on; layers from the first hidden one to the output. *Dead*:
+outputs that rest at 0 for all of these images. *Cosine* and *norm*: the gradient of each layer's weights beside the
+exact one, which the implicit function theorem gives at the converged fixed point.
 """
 
 
@@ -111,7 +130,8 @@ def by_network(done: list[Outcome]) -> dict[str, list[Outcome]]:
     """The outcomes of each network; there are several if it was trained from several seeds."""
     found: dict[str, list[Outcome]] = {}
     for outcome in done:
-        found.setdefault(f"{outcome.result['dataset']}, {outcome.result['net']}", []).append(outcome)
+        form = ", accelerated" if outcome.trial.net.endswith("-accelerated") else ""
+        found.setdefault(f"{outcome.result['dataset']}, {outcome.result['net']}{form}", []).append(outcome)
     return found
 
 
@@ -169,10 +189,27 @@ def diagnosis_rows(net: str, outcome: Outcome) -> list[dict[str, str]]:
             "residual": f"{found['residual']:.0e}",
             "at 0": words(found["at_0"], "{:.0%}"),
             "at 1": words(found["at_1"], "{:.0%}"),
+            "dead": f"{found['dead']}",
             "cosine": words(found["cosine"], "{:.2f}"),
             "norm": words(found["norm"], "{:.2f}"),
         }
         for when, found in outcome.diagnosis.items()
+    ]
+
+
+def code_rows() -> list[dict[str, str]]:
+    """A line for each network: the paper's text, and what the code of its authors does in the same terms."""
+    return [
+        {
+            "network": "-".join(map(str, (784, *text.hidden, 10))),
+            "β, text": "±1",
+            "β, code": f"±{beta:g}",
+            "rates, text": ", ".join(map(str, text.rates)),
+            "rates, code": ", ".join(map(str, code.rates)),
+            "iterations, text": f"{text.free_steps} / {text.nudged_steps}",
+            "iterations, code": f"{code.free_steps} / {code.nudged_steps}",
+        }
+        for text, (beta, code) in zip(TABLE_1.values(), PUBLISHED.values(), strict=True)
     ]
 
 
