@@ -17,7 +17,7 @@ import pytest
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.experiment import start
-from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, rates
+from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, paper, rates
 from eqprop.train import Run
 from tests.command import run
 
@@ -263,3 +263,32 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     question.write(entries, tmp_path, ["eqprop reproduce rates"])
     assert (tmp_path / "rates.png").exists()
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()
+
+
+def test_two_forms_that_are_the_same_are_found_to_be_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for net in ("2", "2-accelerated"):
+        monkeypatch.setitem(NETS, net, ("digits", 2))
+    small = data.load("digits")
+    monkeypatch.setattr(data, "load", lambda *_: small)
+    # A tolerance that is never reached: all steps are taken, as in the published form.
+    for key, value in (("relaxation", "gradient"), ("accelerate", False), ("tol", 0.0), ("free_steps", 150)):
+        monkeypatch.setitem(paper.ACCELERATED, key, value)
+    experiment = as_published("2").experiment
+    experiment = replace(experiment, learning=replace(experiment.learning, train=100))
+    folder, out = tmp_path / "run", tmp_path / "out"
+    Run.create(folder, experiment.to_dict()).save(start(experiment, small)[1], [], 0.0)
+    assert run("reproduce", "accelerated", "--runs", folder, "--batches", "3", "--run-dir", out, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
+    assert (found["net"], found["epochs"], found["batches"], found["apart"]) == ("2", 0, 3, 0)
+    assert found["residual"]["published"] == found["residual"]["accelerated"]
+    assert len(found["residual"]["published"]) == 60
+    for values in (*found["cosine"].values(), *found["norm"].values()):
+        np.testing.assert_allclose(values, [1.0] * 3, rtol=1e-12)
+    assert "median cosine" in (out / "README.md").read_text()
+    assert (out / "accelerated.png").exists()
+    assert run("reproduce", "accelerated", "--runs", folder, "--batches", "6", "--run-dir", tmp_path / "more") == 2
+    assert "batches=6: only 5 are left" in capsys.readouterr().err
+    assert run("reproduce", "accelerated", "--run-dir", tmp_path / "none") == 2
+    assert "name the folder of a run" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -52,7 +52,8 @@ def pair_of(folder: Path, examples: data.Dataset, batches: int) -> Pair:
     experiment = Experiment.from_dict(run.config)
     net = _net(experiment, folder)
     nets = {"published": net, "accelerated": f"{net}-accelerated"}
-    started = {form: start(as_published(nets[form]).experiment, examples) for form in FORMS}  # pyright: ignore
+    settlings = {form: as_published(nets[form]).experiment.settling for form in FORMS}  # pyright: ignore
+    started = {form: start(replace(experiment, settling=settlings[form]), examples) for form in FORMS}
     state, history, _ = run.load(started["published"][1])
     if not run.saved:
         raise InputError(f"{folder} has no checkpoint yet: train it first")
