@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.claims.base import Claim, Finding, Subject, at_most, cosine, flat, relative
-from eqprop.claims.calculus import along, differences, is_smooth, parts
+from eqprop.claims.calculus import along, differences, is_smooth, parts, unit
 from eqprop.claims.health import explained
 from eqprop.energy.total import cost_of
 from eqprop.nudge import Holomorphic
@@ -55,7 +55,7 @@ def small_nudge(subject: Subject) -> Any:
     """The rule's gradient, with the nudge of its kind that errs least: small, but not lost in rounding."""
     kind = subject.rule.nudge
     beta = 0.01 if isinstance(kind, Holomorphic) else 1e-3 if is_smooth(subject) else 1e-5
-    rule = replace(subject.rule, nudge=replace(kind, beta=beta))
+    rule = replace(subject.rule, nudge=replace(kind, beta=beta * unit(subject)))
     return rule(subject.F, subject.theta, subject.v, subject.s, jax.random.key(0))[0]
 
 
