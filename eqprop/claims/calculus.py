@@ -35,9 +35,9 @@ def step_size(subject: Subject) -> float:
 def unit(subject: Subject) -> float:
     """The β that is as much for this subject as 1 is for one whose cost is about as steep and curved as its energy.
 
-    1 / max(1, max_i |λ_i|, ‖∂²C/∂s² λ‖ / ‖∂C/∂s‖) with λ = ds^β/dβ at β = 0, for the example where it is least: by λ the state
-    moves with β, and by ∂²C/∂s² λ the pull of the cost changes on that way. What counts as a small β must be small
-    beside it: if C is κ times as curved as E, then s^β bends with κβ.
+    1 / max(1, max_i |λ_i|, ‖∂²C/∂s² λ‖ / ‖∂C/∂s‖) with λ = ds^β/dβ at β = 0, for the example where it is least: by λ
+    the state moves with β, and by ∂²C/∂s² λ the pull of the cost changes on that way. What counts as a small β must be
+    small beside it: if C is κ times as curved as E, then s^β bends with κβ.
     """
     s, _ = subject.free()
     move, _ = multiplier(subject.F, subject.theta, subject.v, s, 1e-12)

@@ -14,16 +14,21 @@ import numpy as np
 from eqprop.claims.another_view import AnotherView
 from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.claims.base import Check, Claim, Finding, Subject
+from eqprop.claims.clamping import ContrastiveHebbianLearning, FullClamping
+from eqprop.claims.divergence import GradientOfNothing
 from eqprop.claims.dynamics import Dynamics
 from eqprop.claims.health import words
 from eqprop.claims.lemma import Envelope, Lemma
 from eqprop.claims.multiplier import Multiplier
 from eqprop.claims.order import Order
+from eqprop.claims.partition import StochasticLemma
 from eqprop.claims.proposition1 import Proposition1
 from eqprop.claims.report import Report
+from eqprop.claims.sides import Sides
 from eqprop.claims.stdp import PathIntegral, TimingCurve
 from eqprop.claims.stochastic import ExpectedGradient, NudgedCost, Stationary
-from eqprop.claims.theorem1 import Theorem1
+from eqprop.claims.theorem1 import SecondForm, Theorem1
+from eqprop.claims.weak_feedback import WeakFeedback
 from eqprop.claims.zoo import SUBJECTS, precise
 from eqprop.energy.total import Total, TotalEnergy
 from eqprop.errors import InputError
@@ -34,6 +39,8 @@ from eqprop.rule import EquilibriumPropagation
 CLAIMS: tuple[Claim, ...] = (
     Dynamics(),
     Theorem1(),
+    SecondForm(),
+    Sides(),
     Order(),
     Envelope(),
     Lemma(),
@@ -44,7 +51,12 @@ CLAIMS: tuple[Claim, ...] = (
     TimingCurve(),
     ErrorsTravelBackwards(),
     BackpropagationThroughTime(),
+    FullClamping(),
+    ContrastiveHebbianLearning(),
+    GradientOfNothing(),
+    WeakFeedback(),
     Stationary(),
+    StochasticLemma(),
     ExpectedGradient(),
     NudgedCost(),
 )
