@@ -61,8 +61,7 @@ def derivatives(subject: Subject) -> Derivatives:
 
     @jax.jit
     def partial(v: Any, s: Any, beta: Any) -> tuple[Any, ...]:
-        by_theta = lambda beta: jax.grad(F)(one.theta, v, beta, s)  # noqa: E731
-        F_theta, F_theta_beta = jax.jvp(by_theta, (beta,), (jnp.ones_like(beta),))
+        F_theta, F_theta_beta = jax.jvp(lambda beta: jax.grad(F)(one.theta, v, beta, s), (beta,), (jnp.ones(()),))
         return F_theta, jax.grad(F, argnums=2)(one.theta, v, beta, s), F_theta_beta, hessian(one, v, beta, s)
 
     F_theta, F_beta, F_theta_beta, F_ss = partial(v, s, jnp.asarray(beta))

@@ -161,7 +161,6 @@ ZOO = {
     "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1), dark=True),
     "cross-entropy": layered(cost=CrossEntropy(scale=2.0)),
     "cross-entropy, tanh, L2": layered(tanh, cost=CrossEntropy(l2=0.05)),
-    "two units": hopfield(Hopfield.layered(INPUTS, 1, 1, activation=tanh), gain=1.0),
     "double well": Problem(Total(double_well, double_well_cost), double_well_theta, left_well),
     "quadratic": Problem(Total(quadratic, spring_cost), quadratic_theta, springs_at_rest),
     "user energy": Problem(Total(spring_energy, spring_cost), spring_theta, springs_at_rest),
@@ -184,4 +183,7 @@ SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     name: partial(problem.subject, name) for name, problem in ZOO.items() if name not in SPARED
 }
+# So small that its distributions are known: sums over a grid of states, and over all states of a Boltzmann machine.
+TWO_UNITS = hopfield(Hopfield.layered(INPUTS, 1, 1, activation=tanh), gain=1.0)
+SUBJECTS["two units"] = partial(TWO_UNITS.subject, "two units")
 SUBJECTS["pair of units"] = pair
