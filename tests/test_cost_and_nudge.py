@@ -34,6 +34,26 @@ def test_penalties_are_on_all_of_theta(cost: type[ep.Cost]) -> None:
     np.testing.assert_allclose(slope["W"]["a"], 0.1 * THETA["W"]["a"], rtol=1e-6)
 
 
+OPTIMIZERS = {"sgd": optax.sgd(0.1), "momentum": optax.sgd(0.1, 0.9), "adam": optax.adam(0.1)}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_weight_of_zero_that_nothing_pulls_at_stays_zero(optimizer: str) -> None:
+    """The weights of a dark input, under an L1 penalty: |w| has a kink at 0, where its derivative is to be 0."""
+    net, step = ep.Hopfield.layered(3, 2), OPTIMIZERS[optimizer]
+    F, rule = ep.Total(net, ep.SquaredError(l1=0.01)), ep.EquilibriumPropagation(ep.Symmetric(0.1))
+    v = (jnp.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.2]]), jnp.array([[0.2, 0.7], [0.6, 0.1]]))
+    theta = {"W": {"input-output": jnp.array([[0.0, 0.0], [0.3, 0.2], [0.2, 0.4]])}, "b": {"output": jnp.full(2, 0.1)}}
+    start, state = theta, step.init(theta)
+    for _ in range(3):
+        gradient, *_ = rule(F, theta, v, net.rest(2), jax.random.key(0))
+        changes, state = step.update(gradient, state, theta)
+        theta = optax.apply_updates(theta, changes)
+    before, after = start["W"]["input-output"], theta["W"]["input-output"]
+    np.testing.assert_array_equal(after[0], 0)
+    assert (jnp.abs(after - before)[1:] > 1e-4).all()
+
+
 def test_another_layer_can_be_the_output() -> None:
     assert ep.SquaredError("hidden")(THETA, jnp.zeros(4), S) == pytest.approx(2.0)
 

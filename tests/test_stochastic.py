@@ -1,5 +1,6 @@
 """Appendix C: Langevin dynamics, the stochastic rule, and the claims about them, which must be able to fail."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,7 +10,9 @@ import optax
 import pytest
 
 import eqprop as ep
+from eqprop.claims import SUBJECTS
 from eqprop.claims.base import Claim, Finding, Subject
+from eqprop.claims.boltzmann import Energy, Gaussian, OnGrid, boltzmann
 from eqprop.claims.stochastic import NUDGE, SAMPLER, ExpectedGradient, NudgedCost, Stationary, T
 
 
@@ -30,6 +33,9 @@ def bowl(theta: Any, v: Any, beta: Any, s: Any) -> Any:
 def subject(name: str) -> Subject:
     """Each starts far from where it settles, so that it shows if a start is not forgotten."""
     rule = ep.EquilibriumPropagation()
+    if name == "network":
+        whole = SUBJECTS["two units"]()
+        return replace(whole, s=jax.tree.map(lambda u: u + 3.0, whole.s))
     if name == "double well":
         theta = {"a": jnp.array(0.7), "b": jnp.array(0.4)}
         return Subject(name, double_well, theta, jnp.array([-0.6]), jnp.array([[2.5]]), rule)
@@ -71,6 +77,9 @@ HASTY = ep.Langevin(T, SAMPLER.dt, 0, SAMPLER.samples, SAMPLER.thin)
         (ExpectedGradient(chains=FEW, nudge=Times(NUDGE)), "double well"),
         (ExpectedGradient(chains=FEW), "bowl"),
         (NudgedCost(chains=FEW), "double well"),
+        (Stationary(chains=FEW), "network"),
+        (ExpectedGradient(chains=FEW), "network"),
+        (NudgedCost(chains=FEW), "network"),
     ],
 )
 def test_the_claims_of_appendix_c_hold(claim: Claim, name: str) -> None:
@@ -113,6 +122,25 @@ def test_claims_apply_only_where_the_distribution_is_known() -> None:
     assert not Stationary().applies(flat)
     with pytest.raises(ep.InputError, match="flat"):
         Stationary().check(flat)
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_grid_of_two_units_knows_what_the_closed_form_does() -> None:
+    def tied(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        """Springs of different strength, and one between the two units."""
+        return s @ theta @ s / 2 - v @ s + beta * s[0] ** 2 / 2
+
+    theta, v, s = jnp.array([[2.0, 0.7], [0.7, 1.0]]), jnp.array([[0.5, -1.0]]), jnp.ones((1, 2))
+    known = boltzmann(Subject("tied", tied, theta, v, s, ep.EquilibriumPropagation()), T, (0.0, 1.0))
+    assert isinstance(known, OnGrid)
+    closed, levels = Gaussian(Energy(tied, v[0], s[0]), T, s[0]), jnp.array([0.03, 0.4, 0.9])
+    for beta in (0.0, 1.0):
+        assert known.log_partition(theta, beta) == pytest.approx(float(closed.log_partition(theta, beta)), abs=1e-12)
+        np.testing.assert_allclose(known.by_theta(theta, beta), closed.by_theta(theta, beta), atol=1e-12)
+        assert known.by_beta(theta, beta) == pytest.approx(float(closed.by_beta(theta, beta)), abs=1e-12)
+        assert known.cost_variance(theta, beta) == pytest.approx(float(closed.cost_variance(theta, beta)), abs=1e-12)
+        found, wanted = (one.quantiles(levels, theta, beta) for one in (known, closed))
+        np.testing.assert_allclose(found, wanted, atol=2e-3)  # between points of the grid it is a straight line
 
 
 def spring(theta: Any, v: Any, beta: Any, s: Any) -> Any:

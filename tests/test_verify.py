@@ -14,13 +14,18 @@ import eqprop as ep
 from command import run
 from eqprop.claims import CLAIMS, SUBJECTS, Claim, Subject, verify_zoo
 from eqprop.claims.base import at_most
+from eqprop.claims.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
+from eqprop.claims.divergence import GradientOfNothing
 from eqprop.claims.dynamics import Dynamics
 from eqprop.claims.health import words
-from eqprop.claims.lemma import Lemma
+from eqprop.claims.lemma import Envelope, Lemma
 from eqprop.claims.multiplier import Multiplier
 from eqprop.claims.order import Order
+from eqprop.claims.partition import StochasticLemma
 from eqprop.claims.proposition1 import Proposition1
-from eqprop.claims.theorem1 import Theorem1
+from eqprop.claims.sides import Sides
+from eqprop.claims.theorem1 import SecondForm, Theorem1, slope_at
+from eqprop.claims.weak_feedback import WeakFeedback
 from eqprop.rule.implicit import multiplier
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -136,6 +141,55 @@ class WithoutTheHessian(Lemma):
         return pull
 
 
+class WithoutTheCurvature(Lemma):
+    """(∂s/∂θ)ᵀ ∂s/∂β, without the ∂²F/∂s² between them."""
+
+    def bend(self, curvature: Any, move: Any) -> Any:
+        return move
+
+
+class CountedTwice(SecondForm):
+    """∂C/∂θ beside a contrast of ∂F/∂θ, which has it already."""
+
+    def slope(self, subject: Subject, beta: float, s: Any) -> Any:
+        return slope_at(subject.F, subject.theta, subject.v, beta, s)
+
+
+class Unsigned(ep.Gradient):
+    """|β| in place of β."""
+
+    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().step(F, theta, v, jnp.abs(beta), s, t)
+
+
+class OfTheFreeNetwork(StochasticLemma):
+    """E⁰[∂F/∂θ] in place of E^β[∂F/∂θ]."""
+
+    def by_theta(self, known: Any, theta: Any, beta: Any) -> Any:
+        return known.by_theta(theta, 0 * beta)
+
+
+class Misplaced(ep.SquaredError):
+    """Says that it is least where it is not."""
+
+    def clamp(self, y: Any) -> Any:
+        return {self.layer: 0.9 * y + 0.05}
+
+
+class EqualRates(WeakFeedback):
+    """Without the factors γ^j, the same rate for all layers."""
+
+    def update(self, subject: Subject, gamma: float, gradient: Any) -> Any:
+        net = self.net(subject)
+        rates = net.per_layer({layer: gamma**k for k, layer in enumerate(reversed(net.free))})
+        return jax.tree.map(lambda g, rate: rate * g, gradient, rates)
+
+
+def absolute(theta: Any, y: Any, s: Any) -> Any:
+    """JAX's derivative of |θ| at 0 is 1, where that of a penalty that leaves zeros alone is 0."""
+    return jnp.sum((s - y) ** 2) / 2 + 0.05 * sum(jnp.sum(jnp.abs(leaf)) for leaf in theta.values())
+
+
 GRADIENT = ep.Gradient(20_000, 1e-13, epsilon=0.1)
 
 
@@ -150,6 +204,15 @@ def with_class(subject: str, kind: type[ep.EquilibriumPropagation], cost: Any = 
     if cost is not None:
         F = ep.Total(F.energy, cost)  # pyright: ignore[reportAttributeAccessIssue]
     return replace(whole, F=F, rule=kind(ep.Symmetric(), rule.free, rule.nudged))
+
+
+def with_cost(subject: str, cost: Any) -> Subject:
+    return with_class(subject, ep.EquilibriumPropagation, cost)
+
+
+def with_zeros(subject: Subject) -> Subject:
+    theta = subject.theta
+    return replace(subject, theta=theta | {"B": theta["B"].at[0].set(0)})
 
 
 def with_energy(subject: str, energy: Any) -> Subject:
@@ -182,6 +245,32 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
     ),
     "λ* with the wrong sign": (SUBJECTS["quadratic"], Multiplier(untransposed), Multiplier()),
     "inverse Hessian left out": (SUBJECTS["quadratic"], WithoutTheHessian(), Lemma()),
+    "Hessian left out": (SUBJECTS["quadratic"], WithoutTheCurvature(), None),
+    "settled at another β": (
+        lambda: with_rule("quadratic", nudged=PushedAway(20_000, 1e-13, epsilon=0.1)),
+        Envelope(),
+        None,
+    ),
+    "∂C/∂θ counted twice": (lambda: with_cost("quadratic", penalised), CountedTwice(), SecondForm()),
+    "sign of β ignored": (
+        lambda: with_rule("quadratic", nudged=Unsigned(20_000, 1e-13, epsilon=0.1)),
+        Sides(),
+        None,
+    ),
+    "E⁰ for E^β": (SUBJECTS["quadratic"], OfTheFreeNetwork(), StochasticLemma()),
+    "clamped elsewhere": (lambda: with_cost("two units", Misplaced()), FullClamping(), ContrastiveHebbianLearning()),
+    "hidden units that do not settle again": (
+        SUBJECTS["two units"],
+        ContrastiveHebbianLearning(ep.ContrastiveHebbian(SETTLED, ep.Block(1))),
+        FullClamping(),
+    ),
+    "so many sweeps that it is the likelihood's gradient": (
+        SUBJECTS["two units"],
+        GradientOfNothing(k=30),
+        GradientOfNothing(),
+    ),
+    "no γ^j": (SUBJECTS["layered"], EqualRates(), WeakFeedback()),
+    "zeros that a penalty pushes": (lambda: with_zeros(with_cost("quadratic", absolute)), Theorem1(), None),
 }
 
 
@@ -329,6 +418,56 @@ def test_what_cannot_be_verified_is_refused() -> None:
         ep.verify(linear, A, (X, Y), Y[:2])
     with pytest.raises(ep.InputError, match="one real number"):
         ep.verify(lambda theta, v, beta, s: s, A, (X, Y), Y)
+
+
+def steep(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """A cost that is a thousand times as curved as the energy."""
+    x, y = v
+    return jnp.sum((s - theta @ x) ** 2) / 2 + jnp.sum(s**4) / 4 + beta * 500 * jnp.sum((s - y) ** 2)
+
+
+def test_costs_much_steeper_than_the_energy_are_no_reason_to_fail() -> None:
+    claims = [Theorem1(), Sides(), Envelope(), Lemma(), Proposition1(), Multiplier()]
+    report = ep.verify(steep, A, (X, Y), jnp.zeros((3, 2)), claims=claims)
+    assert report.passed, str(report)
+    assert len(report.findings) == len(claims)
+
+
+class Broken(Claim):
+    """Ends = early."""
+
+    name, section = "broken", "0"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def check(self, subject: Subject) -> Any:
+        raise self.error
+
+
+def test_an_exception_fails_its_claim_and_the_others_go_on(tmp_path: Path) -> None:
+    def checked(error: BaseException) -> Any:
+        return ep.verify(linear, A, (X, Y), jnp.zeros((3, 2)), claims=[Broken(error), Proposition1()])
+
+    report = checked(ValueError("not\nthis | way"))
+    assert [finding.passed for finding in report.findings] == [False, True]
+    assert "FAIL  broken, your energy" in str(report)
+    assert "ValueError: not this | way" in str(report)
+    report.save(tmp_path)
+    assert "ValueError: not this ∣ way" in (tmp_path / "README.md").read_text()
+    with pytest.raises(KeyboardInterrupt):
+        checked(KeyboardInterrupt())
+
+
+def test_an_exception_in_applies_or_in_the_subject_itself_is_told_too() -> None:
+    def picky(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        if not isinstance(beta, float) or beta:  # the first look is at β = 0.0
+            raise ValueError("β must be 0")
+        return linear(theta, v, beta, s)
+
+    report = ep.verify(picky, A, (X, Y), jnp.zeros((3, 2)), claims=[Multiplier()])
+    assert not report.passed
+    assert "ValueError: β must be 0" in str(report)
 
 
 def test_a_value_that_is_no_number_fails() -> None:

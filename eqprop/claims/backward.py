@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, cosine, near, order
+from eqprop.claims.calculus import unit
 from eqprop.compile import compiled
 from eqprop.energy import Hopfield, cost_of
 from eqprop.relax import Gradient
@@ -155,7 +156,8 @@ class BackpropagationThroughTime(Claim):
     def check(self, subject: Subject) -> Finding:
         s, _ = subject.free()
         given = (subject.F, subject.theta, subject.v, s)
-        both = (jax.tree.map(np.asarray, _steps(self.path, b, *given)) for b in self.betas)
+        betas = [b * unit(subject) for b in self.betas]
+        both = (jax.tree.map(np.asarray, _steps(self.path, b, *given)) for b in betas)
         found = jax.tree.map(lambda up, down: (up + down) / 2, *both)
         expected = jax.tree.map(np.asarray, _through_time(self.path, *given))
         checks, curves = [], {}

@@ -12,10 +12,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Subject
+from eqprop.claims.calculus import is_smooth
 from eqprop.compile import compiled
 from eqprop.energy.total import TotalEnergy
 
 LARGEST = 16  # units: all their covariances are found from thousands of samples
+POINTS = {1: 4001, 2: 401}  # of a grid along each of so many units
 
 
 class Energy(eqx.Module):
@@ -34,6 +36,10 @@ class Boltzmann(eqx.Module):
 
     F: Energy
     T: float
+
+    @abc.abstractmethod
+    def log_partition(self, theta: Any, beta: Any) -> Array:
+        """ln Z with Z = ∫ e^{−F/T} dx."""
 
     @abc.abstractmethod
     def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
@@ -62,18 +68,40 @@ class Boltzmann(eqx.Module):
         return self.variance(lambda x: self.cost(theta, x), theta, beta)
 
     @compiled
+    def by_beta(self, theta: Any, beta: Any) -> Array:
+        """E^β[∂F/∂β]."""
+        return self.expect(lambda x: jax.grad(self.F, argnums=1)(theta, beta, x), theta, beta)
+
+    @compiled
     def by_theta(self, theta: Any, beta: Any) -> Any:
         """E^β[∂F/∂θ], shaped like θ."""
         return jax.grad(lambda other: self.expect(lambda x: self.F(other, beta, x), theta, beta))(theta)
 
 
 class OnGrid(Boltzmann):
-    """A state of one number: sums over a fine grid, whose ends are so high in F that what lies beyond is nothing."""
+    """One unit or two: sums over a grid, whose edges are so high in F that what lies beyond is nothing.
 
-    grid: Array
+    For smooth F that fall off to nothing, such sums err by less than any power of the spacing. The rows of `axes` are
+    the values of each unit.
+    """
+
+    axes: Array
+
+    @property
+    def grid(self) -> Array:
+        """All points; axes (points, units)."""
+        return jnp.stack(jnp.meshgrid(*self.axes, indexing="ij"), axis=-1).reshape(-1, len(self.axes))
+
+    def heights(self, theta: Any, beta: Any) -> Array:
+        """−F/T at all points."""
+        return -jax.vmap(lambda x: self.F(theta, beta, x))(self.grid) / self.T
 
     def weights(self, theta: Any, beta: Any) -> Array:
-        return jax.nn.softmax(-jax.vmap(lambda x: self.F(theta, beta, x))(self.grid) / self.T)
+        return jax.nn.softmax(self.heights(theta, beta))
+
+    def log_partition(self, theta: Any, beta: Any) -> Array:
+        spacings = self.axes[:, 1] - self.axes[:, 0]
+        return jax.nn.logsumexp(self.heights(theta, beta)) + jnp.sum(jnp.log(spacings))
 
     def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
         return jnp.tensordot(self.weights(theta, beta), jax.vmap(q)(self.grid), 1)
@@ -83,9 +111,14 @@ class OnGrid(Boltzmann):
         return self.expect(lambda x: (q(x) - mean) ** 2, theta, beta)
 
     def quantiles(self, p: Array, theta: Any, beta: Any) -> Array:
-        weights = self.weights(theta, beta)
-        below = jnp.cumsum(weights) - weights / 2  # half of a point's weight lies on either side of it
-        return jnp.interp(p, below, self.grid[:, 0])[:, None]
+        units, points = self.axes.shape
+        weights = self.weights(theta, beta).reshape((points,) * units)
+        found = []
+        for unit, values in enumerate(self.axes):
+            own = jnp.sum(weights, axis=tuple({*range(units)} - {unit}))
+            below = jnp.cumsum(own) - own / 2  # half of a point's weight lies on either side of it
+            found.append(jnp.interp(p, below, values))
+        return jnp.stack(found, axis=-1)
 
 
 class Gaussian(Boltzmann):
@@ -97,6 +130,11 @@ class Gaussian(Boltzmann):
         """m, at which ∂F/∂x = 0, and the covariance T H⁻¹."""
         g, H = (d(self.F, argnums=2)(theta, beta, self.start) for d in (jax.grad, jax.hessian))
         return self.start - jnp.linalg.solve(H, g), self.T * jnp.linalg.inv(H)
+
+    def log_partition(self, theta: Any, beta: Any) -> Array:
+        """−F(m)/T + ½ ln det(2πΣ)."""
+        m, cov = self.moments(theta, beta)
+        return -self.F(theta, beta, m) / self.T + jnp.linalg.slogdet(2 * jnp.pi * cov)[1] / 2
 
     def expect(self, q: Callable[[Array], Array], theta: Any, beta: Any) -> Array:
         """q(m) + ½ tr(q'' Σ)."""
@@ -115,24 +153,28 @@ class Gaussian(Boltzmann):
 
 
 def boltzmann(subject: Subject, T: float, betas: Sequence[float]) -> Boltzmann | None:
-    """The distribution of the subject's first example, if it is known exactly and exists at every β."""
+    """The distribution of the subject's first example, if it is known exactly and exists at every β.
+
+    That of up to two units is, unless there is a box, and that of more units if F is quadratic.
+    """
     v, s = subject.one()
     start, F = ravel_pytree(s)[0], Energy(subject.F, v, s)
-    if len(start) == 1:
-        grid = _grid(F, subject.theta, start, T, betas)
-        return None if grid is None else OnGrid(F, T, grid)
+    if len(start) in POINTS:
+        return _on_grid(F, subject.theta, start, T, betas) if is_smooth(subject) else None
     if len(start) <= LARGEST and all(_bowl(F, subject.theta, start, beta) for beta in betas):
         return Gaussian(F, T, start)
     return None
 
 
-def _grid(F: Energy, theta: Any, start: Array, T: float, betas: Sequence[float]) -> Array | None:
-    """Points around the start, out to where e^{−F/T} is below 1e-17 of its largest; None if F does not rise so far."""
+def _on_grid(F: Energy, theta: Any, start: Array, T: float, betas: Sequence[float]) -> OnGrid | None:
+    """A grid around the start, out to where e^{−F/T} is below 1e-17 of its largest; None if F does not rise so far."""
+    units, points = len(start), POINTS[len(start)]
     for reach in 2.0 ** np.arange(1, 10):
-        grid = start + reach * jnp.linspace(-1, 1, 4001)[:, None]
-        heights = [_values(F, theta, beta, grid) for beta in betas]
-        if all(min(f[0], f[-1]) - f.min() > 40 * T for f in heights):
-            return grid
+        found = OnGrid(F, T, start[:, None] + reach * jnp.linspace(-1, 1, points))
+        heights = [np.asarray(_heights(found, theta, beta)).reshape((points,) * units) for beta in betas]
+        edges = [np.take(h, [0, -1], axis=unit).max() - h.max() for h in heights for unit in range(units)]
+        if max(edges) < -40:
+            return found
     return None
 
 
@@ -148,8 +190,8 @@ def _bowl(F: Energy, theta: Any, start: Array, beta: float) -> bool:
 
 
 @compiled
-def _values(F: Energy, theta: Any, beta: Any, x: Array) -> Array:
-    return jax.vmap(F, in_axes=(None, None, 0))(theta, beta, x)
+def _heights(on_grid: OnGrid, theta: Any, beta: Any) -> Array:
+    return on_grid.heights(theta, beta)
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Derivatives of what a subject does, by settling again: what the claims compare with."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -12,7 +13,8 @@ from optax.tree_utils import tree_vdot
 
 from eqprop.claims.base import Subject
 from eqprop.compile import compiled
-from eqprop.energy.total import UNBOUNDED, box_of, slope
+from eqprop.energy.total import UNBOUNDED, box_of, cost_of, slope
+from eqprop.rule.implicit import multiplier
 from eqprop.train.naming import named
 
 DIRECTIONS = 40
@@ -29,12 +31,38 @@ def step_size(subject: Subject) -> float:
     return 1e-3 if is_smooth(subject) and not kinked else 1e-6
 
 
-def differences(subject: Subject, f: Callable[[Any], Any], x: Any) -> Any:
+@lru_cache(maxsize=32)
+def unit(subject: Subject) -> float:
+    """The β that is as much for this subject as 1 is for one whose cost is about as steep and curved as its energy.
+
+    1 / max(1, max_i |λ_i|, ‖∂²C/∂s² λ‖ / ‖∂C/∂s‖) with λ = ds^β/dβ at β = 0, for the example where it is least: by λ
+    the state moves with β, and by ∂²C/∂s² λ the pull of the cost changes on that way. What counts as a small β must be
+    small beside it: if C is κ times as curved as E, then s^β bends with κβ.
+    """
+    s, _ = subject.free()
+    move, _ = multiplier(subject.F, subject.theta, subject.v, s, 1e-12)
+    sizes = np.asarray(_pulls(subject.F, subject.theta, subject.v, s, move))
+    return float(1 / np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+
+
+@compiled
+def _pulls(F: Any, theta: Any, v: Any, s: Any, move: Any) -> Array:
+    """max_i |λ_i| and ‖∂²C/∂s² λ‖ / ‖∂C/∂s‖ of each example; the second is nan where the cost does not pull."""
+
+    def one(v: Any, s: Any, move: Any) -> Array:
+        pull, change = jax.jvp(lambda s: jax.grad(cost_of(F), argnums=2)(theta, v, s), (s,), (move,))
+        move, change, pull = (ravel_pytree(d)[0] for d in (move, change, pull))
+        return jnp.stack([jnp.max(jnp.abs(move)), jnp.linalg.norm(change) / jnp.linalg.norm(pull)])
+
+    return jax.vmap(one)(v, s, move)
+
+
+def differences(subject: Subject, f: Callable[[Any], Any], x: Any, scale: float = 1.0) -> Any:
     """The derivative of f at x along each `direction` (first axis), from values of f only.
 
-    (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴)
+    (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴),  where δ is `scale` times the usual
     """
-    delta = step_size(subject)
+    delta = scale * step_size(subject)
     far = delta * jnp.array([-2.0, -1.0, 1.0, 2.0])
     weights = jnp.array([1.0, -8.0, 8.0, -1.0]) / (12 * delta)
 
@@ -46,9 +74,9 @@ def differences(subject: Subject, f: Callable[[Any], Any], x: Any) -> Any:
     return jax.jit(lambda: jax.lax.map(one, jnp.arange(_count(x))))()
 
 
-def derivative(subject: Subject, f: Callable[[Any], Any], x: float = 0.0) -> Any:
-    """The derivative of f at the number x, from values of f only."""
-    return jax.tree.map(lambda a: a[0], differences(subject, f, jnp.asarray(x)))
+def derivative(subject: Subject, f: Callable[[Any], Any], beta: float = 0.0) -> Any:
+    """The derivative of f(β) at β, from values of f only."""
+    return jax.tree.map(lambda a: a[0], differences(subject, f, jnp.asarray(beta), unit(subject)))
 
 
 @compiled

@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from eqprop.claims.base import Check, Subject, at_most, flat
+from eqprop.claims.calculus import unit
 from eqprop.energy.total import slope
 from eqprop.relax import Gradient
 from eqprop.relax.box import inside, residual
@@ -46,10 +47,11 @@ def checkup(subject: Subject) -> tuple[Check, ...]:
         return (settled,)
     checks = [_force(subject, s), _symmetry(subject, s), _jump(subject, s), settled]
     if settled.passed:
-        nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, 1e-3, s)
-        met = _residual(subject, 1e-3, nudged)
+        beta = 1e-3 * unit(subject)
+        nudged, _ = subject.rule.nudged(subject.F, subject.theta, subject.v, beta, s)
+        met = _residual(subject, beta, nudged)
         advice = f"Nudged phase not converged: residual {met:.1e}; raise `steps` of the nudged relaxation."
-        checks.append(at_most("residual of the nudged phase, β = 0.001", met, LEAST, advice))
+        checks.append(at_most(f"residual of the nudged phase, β = {beta:.2g}", met, LEAST, advice))
         checks.append(_minimum(subject, s))
     return tuple(checks)
 

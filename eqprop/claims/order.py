@@ -71,7 +71,7 @@ class Order(Claim):
             for name, (nudge, _) in self.asked(subject).items()
         }
         betas = np.concatenate([beta for some in points.values() for beta, _ in some])
-        slopes = iter(rows(_slopes(subject.rule.nudged, subject.F, subject.theta, subject.v, s, betas)))
+        slopes = iter(rows(slopes_at(subject.rule.nudged, subject.F, subject.theta, subject.v, s, betas)))
         return {
             name: [relative(sum(w_k * next(slopes) for w_k in w).real, exact) for _, w in some]
             for name, some in points.items()
@@ -94,7 +94,7 @@ class Order(Claim):
 
 
 @compiled
-def _slopes(relaxation: Any, F: Any, theta: Any, v: Any, s: Any, betas: Any) -> Any:
+def slopes_at(relaxation: Any, F: Any, theta: Any, v: Any, s: Any, betas: Any) -> Any:
     """∂F/∂θ(θ, v, β, s^β), averaged over the examples, at each β."""
 
     def at(beta: Array) -> Any:

@@ -49,8 +49,9 @@ class Report:
         return "\n".join(lines)
 
     def plot(self) -> "dict[str, Figure]":
-        """A figure for each claim that has one, of the first subject that it was checked on."""
-        drawn = {name: some[0].claim.picture(some[0]) for name, some in self.by_claim().items()}
+        """A figure for each claim that has one, of the first subject that it has curves of."""
+        shown = {name: next((f for f in some if f.curves), None) for name, some in self.by_claim().items()}
+        drawn = {name: finding.claim.picture(finding) for name, finding in shown.items() if finding is not None}
         return {name: figure for name, figure in drawn.items() if figure is not None}
 
     def by_claim(self) -> dict[str, list[Finding]]:

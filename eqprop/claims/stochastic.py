@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = 1.0
-SAMPLER = Langevin(T, dt=0.01, burn_in=2000, samples=40, thin=50)
+SAMPLER = Langevin(T, dt=0.02, burn_in=500, samples=40, thin=25)
 NUDGE = 0.2
 SYMMETRIC = Symmetric(NUDGE)
 LEVELS = np.array([NormalDist().cdf(z) for z in np.linspace(-4, 4, 401)])

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.claims.base import Claim, Finding, Subject, at_most, cosine, flat, relative
-from eqprop.claims.calculus import along, differences, is_smooth, parts
+from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, cosine, flat, relative
+from eqprop.claims.calculus import along, differences, is_smooth, parts, unit
 from eqprop.claims.health import explained
+from eqprop.compile import compiled
 from eqprop.energy.total import cost_of
 from eqprop.nudge import Holomorphic
 from eqprop.rule import BackpropagationThroughTime, ImplicitGradient
@@ -51,11 +52,67 @@ class Theorem1(Claim):
         return self.found(subject, explained(subject, checks, hint(gradient, exact, wrong)))
 
 
+class SecondForm(Claim):
+    """∂J/∂θ = ∂C/∂θ(θ, v, s⁰) + lim_{β→0} 1/β (∂E/∂θ(θ, v, s^β) − ∂E/∂θ(θ, v, s⁰))   (section 3.3, Theorem 1)
+
+    Where C depends on θ, by a penalty on weights for instance. There the limit alone, which is all that the energy
+    knows, is not the gradient.
+    """
+
+    name = "theorem 1, second form"
+    section = "3.3"
+
+    def applies(self, subject: Subject) -> bool:
+        s = jax.tree.map(lambda u: u + 0.3, subject.s)
+        return bool(np.any(flat(_direct(subject.F, subject.theta, subject.v, s))))
+
+    def check(self, subject: Subject) -> Finding:
+        s, _ = subject.free()
+        exact, _, _ = ImplicitGradient(subject.rule.free, tol=1e-13)(subject.F, subject.theta, subject.v, s)
+        direct, contrast = _direct(subject.F, subject.theta, subject.v, s), self.contrast(subject, s)
+        found = along(jax.tree.map(jnp.add, direct, contrast))
+        others = {"the implicit gradient": along(exact), "the first form": along(small_nudge(replace(subject, s=s)))}
+        checks = [
+            at_most(f"{name} beside {other}", relative(found[part], theirs[part]), 1e-4)
+            for name, part in parts(subject.theta).items()
+            for other, theirs in others.items()
+        ]
+        without = relative(contrast, exact)
+        checks.append(Check("error of the limit alone, without ∂C/∂θ", without, "> 0.001", without > 1e-3))
+        why = "is ∂E/∂θ contrasted, without what the cost has of θ? That is to be added once."
+        return self.found(subject, explained(subject, checks, why))
+
+    def contrast(self, subject: Subject, s: Any) -> Any:
+        """1/2β (∂E/∂θ(s^β) − ∂E/∂θ(s^{−β})) for a small β."""
+        beta = (1e-3 if is_smooth(subject) else 1e-5) * unit(subject)
+        up, down = (
+            self.slope(subject, b, subject.rule.nudged(subject.F, subject.theta, subject.v, b, s)[0])
+            for b in (beta, -beta)
+        )
+        return jax.tree.map(lambda a, b: (a - b) / (2 * beta), up, down)
+
+    def slope(self, subject: Subject, beta: float, s: Any) -> Any:
+        """∂E/∂θ at the states that β led to."""
+        return slope_at(subject.F, subject.theta, subject.v, 0.0, s)
+
+
+@compiled
+def slope_at(F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """∂F/∂θ(θ, v, β, s), averaged over the examples."""
+    return jax.grad(lambda theta: jnp.mean(jax.vmap(F, in_axes=(None, 0, None, 0))(theta, v, beta, s)))(theta)
+
+
+@compiled
+def _direct(F: Any, theta: Any, v: Any, s: Any) -> Any:
+    """∂C/∂θ(θ, v, s), averaged over the examples."""
+    return jax.grad(lambda theta: jnp.mean(jax.vmap(cost_of(F), in_axes=(None, 0, 0))(theta, v, s)))(theta)
+
+
 def small_nudge(subject: Subject) -> Any:
     """The rule's gradient, with the nudge of its kind that errs least: small, but not lost in rounding."""
     kind = subject.rule.nudge
     beta = 0.01 if isinstance(kind, Holomorphic) else 1e-3 if is_smooth(subject) else 1e-5
-    rule = replace(subject.rule, nudge=replace(kind, beta=beta))
+    rule = replace(subject.rule, nudge=replace(kind, beta=beta * unit(subject)))
     return rule(subject.F, subject.theta, subject.v, subject.s, jax.random.key(0))[0]
 
 

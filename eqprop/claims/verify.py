@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from os import cpu_count
+from textwrap import shorten
 from typing import Any
 
 import jax
@@ -12,17 +13,22 @@ import numpy as np
 
 from eqprop.claims.another_view import AnotherView
 from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
-from eqprop.claims.base import Claim, Finding, Subject
+from eqprop.claims.base import Check, Claim, Finding, Subject
+from eqprop.claims.clamping import ContrastiveHebbianLearning, FullClamping
+from eqprop.claims.divergence import GradientOfNothing
 from eqprop.claims.dynamics import Dynamics
 from eqprop.claims.health import words
-from eqprop.claims.lemma import Lemma
+from eqprop.claims.lemma import Envelope, Lemma
 from eqprop.claims.multiplier import Multiplier
 from eqprop.claims.order import Order
+from eqprop.claims.partition import StochasticLemma
 from eqprop.claims.proposition1 import Proposition1
 from eqprop.claims.report import Report
+from eqprop.claims.sides import Sides
 from eqprop.claims.stdp import PathIntegral, TimingCurve
 from eqprop.claims.stochastic import ExpectedGradient, NudgedCost, Stationary
-from eqprop.claims.theorem1 import Theorem1
+from eqprop.claims.theorem1 import SecondForm, Theorem1
+from eqprop.claims.weak_feedback import WeakFeedback
 from eqprop.claims.zoo import SUBJECTS, precise
 from eqprop.energy.total import Total, TotalEnergy
 from eqprop.errors import InputError
@@ -33,7 +39,10 @@ from eqprop.rule import EquilibriumPropagation
 CLAIMS: tuple[Claim, ...] = (
     Dynamics(),
     Theorem1(),
+    SecondForm(),
+    Sides(),
     Order(),
+    Envelope(),
     Lemma(),
     AnotherView(),
     Proposition1(),
@@ -42,7 +51,12 @@ CLAIMS: tuple[Claim, ...] = (
     TimingCurve(),
     ErrorsTravelBackwards(),
     BackpropagationThroughTime(),
+    FullClamping(),
+    ContrastiveHebbianLearning(),
+    GradientOfNothing(),
+    WeakFeedback(),
     Stationary(),
+    StochasticLemma(),
     ExpectedGradient(),
     NudgedCost(),
 )
@@ -123,14 +137,27 @@ def examine(
     """All claims that apply to a subject. If it is not what the theory asks for, no more than what shows that."""
     found = []
     with jax.enable_x64(True), np.errstate(all="ignore"):  # a value that is no number fails its check
-        ailing = bool(words(subject))
+        try:
+            ailing = bool(words(subject))
+        except Exception:  # of F itself, most likely: Dynamics, which asks the same, tells
+            ailing = True
         if ailing and not any(isinstance(claim, Dynamics) for claim in claims):
-            found.append(Dynamics().check(subject))
+            found += _checked(Dynamics(), subject)
         for claim in claims:
-            if claim.applies(subject) and (not ailing or isinstance(claim, Dynamics | Theorem1)):
-                found.append(claim.check(subject))
+            if not ailing or isinstance(claim, Dynamics | Theorem1):
+                found += _checked(claim, subject)
             observe(claim)
     return found
+
+
+def _checked(claim: Claim, subject: Subject) -> list[Finding]:
+    """What became of a claim, if it applies. An exception fails this claim on this subject, and the others go on."""
+    try:
+        return [claim.check(subject)] if claim.applies(subject) else []
+    except Exception as error:
+        said = shorten(f"{type(error).__name__}: {error}", 500)
+        check = Check("exceptions", 1.0, "none", False, f"The claim could not be checked to its end. {said}")
+        return [Finding(claim, subject.name, (check,))]
 
 
 def verify_zoo(

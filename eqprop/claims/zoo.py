@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from eqprop.claims.base import Subject
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.energy import Activation, Hopfield, Total, hard_sigmoid, sigmoid, tanh
+from eqprop.energy.synapse import name
 from eqprop.energy.total import UNBOUNDED, box_of
 from eqprop.nudge import Holomorphic, Symmetric
 from eqprop.relax import Block, Gradient
@@ -21,11 +22,13 @@ EXAMPLES, INPUTS, OUTPUTS = 3, 4, 3
 
 @dataclass(frozen=True)
 class Problem:
-    """F, with θ, v and a start that fit it, drawn from a seed."""
+    """F, with θ, v and a start that fit it, drawn from a seed; the first input of a `dark` one is always 0."""
 
     F: Any
     theta: Callable[[jax.Array], Any]
     rest: Callable[[int], Any]
+    outputs: int = OUTPUTS
+    dark: bool = False
 
     @property
     def block(self) -> bool:
@@ -42,8 +45,9 @@ class Problem:
     def draw(self, seed: int) -> tuple[Any, Any, Any]:
         key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
         x = jax.random.uniform(key_x, (EXAMPLES, INPUTS))
+        x = x.at[:, 0].set(0) if self.dark else x
         y = jax.nn.one_hot(jax.random.randint(key_y, (EXAMPLES,), 0, OUTPUTS), OUTPUTS)
-        return self.theta(key_theta), (x, y), self.rest(EXAMPLES)
+        return self.theta(key_theta), (x, y[:, : self.outputs]), self.rest(EXAMPLES)
 
 
 def precise(block: bool) -> Gradient | Block:
@@ -51,15 +55,20 @@ def precise(block: bool) -> Gradient | Block:
     return Block(20_000, 1e-13, omega=1.1) if block else Gradient(20_000, 1e-13, epsilon=0.1)
 
 
-def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5) -> Problem:
+def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5, dark: bool = False) -> Problem:
+    """A network; if `dark`, weights from the first input are 0, and so is all that pulls at them."""
+
     def theta(key: jax.Array) -> Any:
         # Random biases put some units inside the box and some at its ends.
         theta = net.init(key, gain)
+        if dark:
+            from_input = {name(synapse) for synapse in net.synapses if synapse.pre == net.clamped}
+            theta["W"] = {k: W.at[0].set(0) if k in from_input else W for k, W in theta["W"].items()}
         keys = jax.random.split(key, len(theta["b"]))
         b = {k: 0.3 + 0.3 * jax.random.normal(q, u.shape) for q, (k, u) in zip(keys, theta["b"].items(), strict=True)}
         return theta | {"b": b}
 
-    return Problem(Total(net, cost or SquaredError()), theta, net.rest)
+    return Problem(Total(net, cost or SquaredError()), theta, net.rest, net.free["output"], dark)
 
 
 def layered(activation: Activation = hard_sigmoid, **kwargs: Any) -> Problem:
@@ -149,7 +158,7 @@ ZOO = {
     "skip": skip(),
     "skip, sigmoid": skip(sigmoid),
     "L2 penalty": layered(cost=SquaredError(l2=0.1)),
-    "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1)),
+    "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1), dark=True),
     "cross-entropy": layered(cost=CrossEntropy(scale=2.0)),
     "cross-entropy, tanh, L2": layered(tanh, cost=CrossEntropy(l2=0.05)),
     "double well": Problem(Total(double_well, double_well_cost), double_well_theta, left_well),
@@ -174,4 +183,7 @@ SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     name: partial(problem.subject, name) for name, problem in ZOO.items() if name not in SPARED
 }
+# So small that its distributions are known: sums over a grid of states, and over all states of a Boltzmann machine.
+TWO_UNITS = hopfield(Hopfield.layered(INPUTS, 1, 1, activation=tanh), gain=1.0)
+SUBJECTS["two units"] = partial(TWO_UNITS.subject, "two units")
 SUBJECTS["pair of units"] = pair

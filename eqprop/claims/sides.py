@@ -1,0 +1,69 @@
+"""β may have either sign: the limit of Theorem 1 is the same from both sides of 0."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.claims.base import Check, Claim, Finding, Subject, at_most, relative, rows
+from eqprop.claims.calculus import is_smooth, unit
+from eqprop.claims.clamping import clampable
+from eqprop.claims.health import explained
+from eqprop.claims.order import slopes_at
+from eqprop.energy import hard_sigmoid
+from eqprop.rule import ImplicitGradient
+
+STEPS = np.array([0, 1, 2, 3, -1, -2, -3])
+FORWARD = np.array([-11, 18, -9, 2]) / 6
+"""f'(0) = Σ_k FORWARD_k f(kβ)/β + O(β³), from one side."""
+
+
+class Sides(Claim):
+    """lim_{β→0⁺} 1/β (∂F/∂θ(β, s^β) − ∂F/∂θ(0, s⁰)) = lim_{β→0⁻} … = ∂J/∂θ: β "need not be positive"   (section 3.3)
+
+    Each limit from points on its own side of 0. In a box, both are the same as long as every unit is inside of it, or
+    is held at an end by a force. They differ where a unit rests at an end and feels no force: a nudge inwards moves it,
+    and one outwards does not. There s^β, and J too, have a kink, and the theorem says nothing. For networks of hard
+    sigmoids such a case is made, by biases that just bring the outputs to 0: nothing moves for β < 0.
+    """
+
+    name = "both signs of β"
+    section = "3.3"
+
+    def check(self, subject: Subject) -> Finding:
+        s, _ = subject.free()
+        exact, _, _ = ImplicitGradient(subject.rule.free, tol=1e-13)(subject.F, subject.theta, subject.v, s)
+        right, left = self.limits(subject, subject.theta, subject.v, s)
+        limit = 1e-6 if is_smooth(subject) else 1e-4
+        checks = [
+            at_most("β → 0⁺ beside the implicit gradient", relative(right, exact), limit),
+            at_most("β → 0⁻ beside the implicit gradient", relative(left, exact), limit),
+            at_most("β → 0⁺ beside β → 0⁻", relative(right, left), limit),
+        ]
+        if clampable(subject) and subject.F.energy.activation == hard_sigmoid:  # pyright: ignore[reportAttributeAccessIssue]
+            right, left = (np.linalg.norm(side) for side in self.limits(subject, *_kinked(subject)))
+            checks += [
+                Check("at an end without a force: ‖β → 0⁺‖", float(right), "> 0.1", bool(right > 0.1)),
+                at_most("at an end without a force: ‖β → 0⁻‖", left, 1e-6),
+            ]
+        why = "does the nudged phase take a negative β for what it is?"
+        return self.found(subject, explained(subject, checks, why))
+
+    def limits(self, subject: Subject, theta: Any, v: Any, s: Any) -> tuple[np.ndarray, np.ndarray]:
+        """From above and from below, all numbers of θ in a row."""
+        beta = (1e-3 if is_smooth(subject) else 1e-5) * unit(subject)
+        slopes = rows(slopes_at(subject.rule.nudged, subject.F, theta, v, s, beta * STEPS)).real
+        return FORWARD @ slopes[:4] / beta, -FORWARD @ slopes[[0, 4, 5, 6]] / beta
+
+
+def _kinked(subject: Subject) -> tuple[Any, Any, Any]:
+    """θ, v and s⁰, all examples being the first, in which outputs rest at 0 and feel no force."""
+    net, layer = subject.F.energy, subject.F.cost.layer  # pyright: ignore[reportAttributeAccessIssue]
+    theta = subject.theta | {"b": subject.theta["b"] | {layer: jnp.full(net.free[layer], -100.0)}}  # far below 0
+    v = jax.tree.map(lambda a: jnp.broadcast_to(a[:1], a.shape), subject.v)
+    s, _ = subject.rule.free(subject.F, theta, v, 0.0, subject.s)
+    one = jax.tree.map(lambda a: a[0], (v[0], s))
+    field = jax.jit(lambda theta, x, s: jax.grad(net.phi, argnums=1)(theta, net.rates(x, s))[layer])(theta, *one)
+    theta["b"][layer] -= field
+    return theta, v, s
