@@ -1,6 +1,6 @@
 """The continuous Hopfield model on any symmetric architecture (paper, section 2.1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
@@ -229,6 +229,13 @@ class Hopfield:
                 upper = jnp.abs(synapse.upper(theta["W"][name(synapse)]))
                 return upper.sum(0) + upper.sum(1)
         return 0.0
+
+
+ARCHITECTURES: dict[str, Callable[..., Hopfield]] = {
+    "layered": Hopfield.layered,
+    "skip": Hopfield.skip,
+    "fully-connected": Hopfield.fully_connected,
+}
 
 
 def _hidden_names(count: int) -> list[str]:

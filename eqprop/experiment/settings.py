@@ -10,7 +10,7 @@ import optax
 
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.data import NAMES
-from eqprop.energy import ACTIVATIONS, Directed, Hopfield, Total
+from eqprop.energy import ACTIVATIONS, ARCHITECTURES, Directed, Hopfield, Total
 from eqprop.errors import InputError
 from eqprop.experiment.methods import METHODS, Method, Phases
 from eqprop.experiment.parsing import from_dict
@@ -230,15 +230,12 @@ class Experiment:
 
     def _layers(self, inputs: int, outputs: int) -> Hopfield:
         sizes, activation = self.sizes(inputs, outputs), ACTIVATIONS[self.network.activation]
-        if self.network.architecture == "fully-connected":
-            if len(sizes) != 3:
-                raise InputError(
-                    f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
-                    "hidden ones are one layer: give one number of units"
-                )
-            return Hopfield.fully_connected(*sizes, activation=activation)
-        build = Hopfield.skip if self.network.architecture == "skip" else Hopfield.layered
-        return build(*sizes, activation=activation)
+        if self.network.architecture == "fully-connected" and len(sizes) != 3:
+            raise InputError(
+                f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
+                "hidden ones are one layer: give one number of units"
+            )
+        return ARCHITECTURES[self.network.architecture](*sizes, activation=activation)
 
     def _phases(self) -> Phases:
         chosen = self.settling

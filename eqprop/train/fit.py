@@ -46,9 +46,11 @@ def fit(
 
     A record has the averages over the epoch's training examples, each measured at its free fixed point before
     its minibatch was learned, and those over `valid` at the epoch's end. Once a record is `enough`, training ends
-    early. Weights that are no longer finite end it with a `DivergedError`; and so does an epoch in which the cost did not
-    fall, if it leaves the network dead: no example has a gradient any more. `seconds` is what was already spent on an epoch that `state` is in the middle of. `observe` hears of every
+    early. `seconds` is what was already spent on an epoch that `state` is in the middle of. `observe` hears of every
     piece and may keep the state.
+
+    Weights that are no longer finite end training with a `DivergedError`. So does an epoch in which the cost did not
+    fall, if it leaves the network dead: no example has a gradient any more.
 
         >>> import eqprop as ep, optax
         >>> net = ep.Hopfield.layered(2, 1, activation=ep.tanh)
@@ -81,8 +83,8 @@ def fit(
         ended, cost = int(state.batch) == batches, averages["cost"]
         if ended and before is not None and cost >= STILL * before and is_dead(trainer, state, train):
             raise DivergedError(
-                f"nothing is learned any more since epoch {int(state.epoch) + 1}: at a cost of {cost:.3g} no example has "
-                f"a gradient, as weights of up to {_largest(state.theta):.3g} hold all units where no nudge moves them; "
+                f"nothing is learned any more in epoch {int(state.epoch) + 1}, at a cost of {cost:.3g}: weights up to "
+                f"{_largest(state.theta):.3g} hold the units where no nudge moves them, so no example has a gradient; "
                 f"lower the learning rate (rates={trainer.rates!r}) or the initial weights"
             )
         before = cost if ended or before is None else before
