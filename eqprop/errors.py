@@ -10,4 +10,7 @@ class InputError(ValueError):
 
 
 class DivergedError(ArithmeticError):
-    """Training produced values that are no longer finite; the last good checkpoint was kept."""
+    """Training produced values that are no longer finite, or weights that learn nothing any more.
+
+    The last checkpoint before that was kept.
+    """

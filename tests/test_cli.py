@@ -261,8 +261,10 @@ BASE: dict[str, Any] = {"hidden": (5,), "epochs": 2, "batch_size": 20, "learning
 GRADIENT: dict[str, Any] = {"relaxation": "gradient", "epsilon": 0.4}
 CROSS_ENTROPY: dict[str, Any] = {"cost": "cross-entropy", "scale": 2.0}
 SGD: dict[str, Any] = {"optimizer": "sgd", "momentum": 0.5, "learning_rate": (0.1,)}
+SKIP = {"input-hidden", "input-output", "hidden-output"}
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "hidden": ((5, 4), {}),
+    "architecture": ("skip", {}),
     "activation": ("tanh", {}),
     "gain": (0.7, {}),
     "bias": (0.2, {}),
@@ -275,6 +277,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "beta": (0.25, {}),
     "growth": (1.5, {}),
     "relaxation": ("gradient", {}),
+    "nudged_relaxation": ("gradient", {}),
     "omega": (1.0, {}),
     "epsilon": (0.3, GRADIENT),
     "free_steps": (3, {}),
@@ -282,6 +285,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "tol": (0.05, {}),
     "accelerate": (True, {}),
     "persistent": (True, {}),
+    "temperature": (0.1, {"method": "stochastic"}),
     "method": ("contrastive-hebbian", {}),
     "epochs": (3, {}),
     "batch_size": (15, {}),
@@ -291,6 +295,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "balance": (True, {}),
     "changes": (True, {}),
     "decay": (0.5, {}),
+    "shuffle": (False, {}),
     "seed": (1, {}),
     "valid": (200, {"train": None, "epochs": 1}),
     "train": (50, {}),
@@ -325,7 +330,9 @@ def test_the_table_of_changes_is_complete() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_option_reaches_the_experiment(name: str) -> None:
     value, _ = CHANGES[name]
-    words = [flag(name)] if value is True else [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
+    words = [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
+    if isinstance(value, bool):
+        words = [flag(name) if value else flag(f"no_{name}")]
     command = parse(["train", "digits", *words])
     assert isinstance(command, Train)
     assert command.experiment == experiment({name: value})
@@ -339,6 +346,49 @@ def test_every_option_changes_what_is_learned(name: str) -> None:
     leaves = zip(*map(jax.tree.leaves, (before, after)), strict=False)
     assert jax.tree.structure(before) != jax.tree.structure(after) or any((a != b).any() for a, b in leaves)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
+
+
+def test_gradient_steps_take_the_same_time_whatever_their_size() -> None:
+    """7 N free and N nudged units of time n ε for N layers (section 5.1), rounded up."""
+    for hidden, epsilon, free, nudged in (
+        ((5,), 0.5, 28, 4),
+        ((5, 4, 3), 0.5, 56, 8),
+        ((5,), 0.25, 56, 8),
+        ((5,), 0.1, 140, 20),
+        ((5,), 0.3, 47, 7),
+        ((5, 4), 0.7, 30, 5),  # 21 / 0.7 is 30.000000000000004 in floating point
+    ):
+        rule = experiment({"hidden": hidden, "relaxation": "gradient", "epsilon": epsilon}).build(2, 2)[1].rule
+        assert (rule.free.steps, rule.nudged.steps) == (free, nudged)
+    rule = experiment({"hidden": (5,), "nudged_relaxation": "gradient", "epsilon": 0.25}).build(2, 2)[1].rule
+    assert (rule.free.steps, rule.nudged.steps) == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "options", "joined"),
+    [
+        ("skip", ["--learning-rate", "0.01", "0.02"], SKIP),
+        ("fully-connected", ["--balance"], {*SKIP, "hidden-hidden", "output-output"}),
+    ],
+)
+def test_other_architectures_have_rates_pictures_and_a_name(
+    architecture: str, options: list[str], joined: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run(*TRAIN, "--architecture", architecture, *options, "--json", "--run-dir", str(folder)) == 0
+    assert json.loads(capsys.readouterr().out)["net"] == f"64-5-10-{architecture}"
+    assert {name.removeprefix("W/") for name in weights(folder) if name.startswith("W/")} == joined
+    assert (folder / "receptive_fields.png").exists()
+    assert run("evaluate", str(folder), "--json") == 0
+
+
+@pytest.mark.parametrize("architecture", ["skip", "fully-connected"])
+def test_other_architectures_learn(architecture: str) -> None:
+    of = experiment({"hidden": (50,), "architecture": architecture, "train": 600, "epochs": 6})
+    digits = data.load("digits")
+    trainer, state = start(of, digits)
+    state, _ = fit(trainer, state, digits.train[:600].v, epochs=6)
+    assert trainer.measure(state.theta, digits.test.v)["error"] < 0.15
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -126,6 +126,20 @@ def test_a_fully_connected_network_has_a_weight_for_every_pair_but_two_inputs() 
     assert weights == units * (units - 1) // 2 - 4 * 3 // 2
 
 
+def test_one_unit_has_no_pair_within_its_layer() -> None:
+    net = ep.Hopfield.fully_connected(4, 1, 1)
+    assert set(net.init(jax.random.key(0))["W"]) == {"input-hidden", "input-output", "hidden-output"}
+
+
+def test_a_skip_network_joins_its_output_to_every_layer() -> None:
+    net = ep.Hopfield.skip(5, 4, 3, 2)
+    chain = {"input-hidden1", "hidden1-hidden2", "hidden2-output"}
+    assert set(net.init(jax.random.key(0))["W"]) == chain | {"input-output", "hidden1-output"}
+    assert ep.Hopfield.skip(5, 2) == ep.Hopfield.layered(5, 2)  # there is nothing to skip
+    rates = net.per_layer({"hidden1": 1.0, "hidden2": 2.0, "output": 3.0})["W"]
+    assert {synapse for synapse, rate in rates.items() if rate == 3} == {k for k in rates if k.endswith("-output")}
+
+
 def test_initial_weights_fill_glorots_range_times_the_gain() -> None:
     net = ep.Hopfield.layered(300, 200, 10)
     for gain in (1.0, 0.5):

@@ -294,6 +294,15 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
         perform(diverging, DIGITS, kept)
 
 
+def test_a_run_that_kills_its_network_ends_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert run(*TRAIN, "--learning-rate", "1e30", "--run-dir", folder) == 3
+    shown = capsys.readouterr()
+    assert "stopped: nothing is learned any more in epoch 1" in shown.err
+    assert "lower the learning rate (rates=1e+30)" in shown.err
+    assert not (folder / "result.json").exists()
+
+
 def test_a_run_that_diverges_before_its_first_checkpoint_claims_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

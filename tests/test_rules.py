@@ -11,7 +11,7 @@ import pytest
 
 import eqprop as ep
 import eqprop.rule
-from eqprop.experiment import METHODS
+from eqprop.experiment import METHODS, Method
 from eqprop.experiment.methods import Phases
 from eqprop.train import loop
 
@@ -33,14 +33,19 @@ class Row(NamedTuple):
     network: Callable[[ep.Hopfield], Any] = lambda net: net
 
 
-RULES = {name: Row(method.rule(SETTLING), method.network) for name, method in METHODS.items()}
+def settling(method: Method) -> Phases:
+    """What its phases are made of, where it is not block descent."""
+    if method.noise:
+        return SETTLING._replace(free=ep.Langevin(0.01, burn_in=4, samples=3, thin=1))
+    return SETTLING._replace(second=ep.Gradient(8)) if method.path else SETTLING
+
+
+RULES = {name: Row(method.rule(settling(method)), method.network) for name, method in METHODS.items()}
 RULES |= {
     "likelihood": Row(ep.BoltzmannLikelihood(), ep.BoltzmannMachine),
     "implicit": Row(ep.ImplicitGradient(ep.Block(12, omega=1.0))),
-    "stdp": Row(ep.STDP()),
-    "stochastic": Row(ep.StochasticEquilibriumPropagation(free=ep.Langevin(0.01, burn_in=4, samples=3, thin=1))),
 }
-CASES = [(name, net) for name in RULES for net in NETS if not (name == "stdp" and net != "layered")]
+CASES = [(name, net) for name in RULES for net in NETS]
 
 
 class Setup(NamedTuple):

@@ -171,6 +171,31 @@ def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
     assert EqPropClassifier(early_stopping=True, **QUICK).fit(X, y).score(X, y) > 0.5
 
 
+@pytest.mark.parametrize("architecture", ["skip", "fully-connected"])
+@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["three outputs", "one output"])
+def test_other_architectures_learn_and_are_what_they_say(architecture: str, data: Any, tmp_path: Path) -> None:
+    """The outputs are had by another relaxation, in the network without room to spare."""
+    X, y = data
+    model = EqPropClassifier(20, architecture=architecture, **QUICK).fit(X, y)
+    assert model.score(X, y) > 0.9
+    x = np.clip((X - X.mean(0)) / X.std(0) / 3, -1, 1)
+    net, outputs = model.network_, model.n_outputs_
+    build = {"skip": ep.Hopfield.skip, "fully-connected": ep.Hopfield.fully_connected}[architecture]
+    assert net == build(X.shape[1], 20, outputs, activation=ep.hard_tanh)
+    F = ep.Total(net, ep.SquaredError())
+    settled, info = ep.Gradient(steps=5000, tol=1e-6, epsilon=0.2)(F, model.theta_, (x, None), 0.0, net.rest(len(x)))
+    assert info.converged.all()
+    decision = model.decision_function(X).reshape(len(X), outputs)
+    np.testing.assert_allclose(decision, settled["output"], atol=1e-4)
+
+    model.set_params(architecture="layered")  # what is fitted stays what it is
+    model.save(tmp_path / "model.safetensors")
+    copy = EqPropClassifier.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(copy.decision_function(X).reshape(len(X), outputs), decision)
+    with pytest.raises(ValueError, match=f"the network is {architecture}: fit it anew"):
+        copy.set_params(warm_start=True).fit(X, y)
+
+
 def test_several_targets_at_once() -> None:
     drawn_at_random: Any = make_regression(200, 5, n_targets=3, noise=1.0, random_state=0)
     X, Y = drawn_at_random
@@ -333,6 +358,8 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
         (lambda: EqPropClassifier(class_weight={0: np.nan}).fit(*IRIS), "weights of 0 or more"),
         (lambda: EqPropClassifier(learning_rate_init=3e38, max_iter=3).fit(*IRIS), "training diverged"),
         (lambda: EqPropClassifier(True).fit(*IRIS), "hidden_layer_sizes"),
+        (lambda: EqPropClassifier(architecture="ring").fit(*IRIS), "architecture"),
+        (lambda: EqPropClassifier((9, 9), architecture="fully-connected").fit(*IRIS), "one number of units"),
         (lambda: EqPropClassifier().fit(1e200 * IRIS[0], IRIS[1]), "too large"),
         (lambda: EqPropClassifier().partial_fit(*IRIS, classes=[0, 1]), "which is not one of the classes"),
         (lambda: EqPropClassifier(class_weight="balanced").partial_fit(*IRIS, classes=[0, 1, 2]), "balanced"),

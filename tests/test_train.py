@@ -11,6 +11,7 @@ import pytest
 import eqprop as ep
 from eqprop.progress import TrainingBar
 from eqprop.train import loop
+from eqprop.train.dead import is_dead
 
 NET = ep.Hopfield.layered(4, 6, 3)
 F = ep.Total(NET, ep.SquaredError())
@@ -263,3 +264,58 @@ def test_an_order_of_ones_own_is_followed() -> None:
         trainer.advance(state, v, 1, order[:, :3])
     with pytest.raises(ep.InputError, match="1 more minibatches"):
         trainer.advance(state, v, 2, order)
+
+
+# ---- networks that are dead, and networks that only seem so ----
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e30])
+def test_a_rate_that_kills_the_network_is_told(rate: float) -> None:
+    with pytest.raises(ep.DivergedError, match="no example has a gradient; lower the learning rate"):
+        train(make(rates=rate), epochs=3)
+
+
+def test_weights_that_stand_still_are_not_dead() -> None:
+    """With a rate of 0 the cost does not fall, but every example has its gradient."""
+    _, history = train(make(rates=0.0), epochs=3)
+    assert history[2]["train_cost"] == pytest.approx(history[0]["train_cost"])
+
+
+def test_a_network_that_has_learned_its_examples_is_not_dead() -> None:
+    """Where outputs are as they should be, gradients are 0, and ought to be."""
+    theta, (x, y) = draw()
+    s, _ = RULE.free(F, theta, (x, y), 0.0, NET.rest(EXAMPLES))
+    trainer = make(batch_size=EXAMPLES)
+    state = trainer.init(theta, EXAMPLES, jax.random.key(5))
+    gradient, *_ = RULE(F, theta, (x, s["output"]), NET.rest(EXAMPLES), jax.random.key(0))
+    assert max(jnp.abs(leaf).max() for leaf in jax.tree.leaves(gradient)) < 1e-6
+    assert not is_dead(trainer, state, (x, s["output"]))
+
+
+@pytest.mark.parametrize(("right", "dead"), [(0, False), (1, True)], ids=["the right end", "the wrong end"])
+def test_an_output_at_the_end_of_its_box_is_dead_at_the_wrong_end_only(right: int, dead: bool) -> None:
+    """The cross-entropy always pulls; outputs cannot follow it beyond the box."""
+    theta, (x, _) = draw()
+    theta["b"]["output"] = jnp.array([1e3, -1e3, -1e3])
+    trainer = ep.Trainer(ep.Total(NET, ep.CrossEntropy()), RULE, optax.sgd(1.0), batch_size=EXAMPLES)
+    state = trainer.init(theta, EXAMPLES, jax.random.key(5))
+    assert is_dead(trainer, state, (x, jax.nn.one_hot(jnp.full(EXAMPLES, right), 3))) == dead
+
+
+def test_gradients_that_cancel_each_other_are_not_dead() -> None:
+    """At the least squares of targets that no θ fits."""
+
+    def energy(theta: Any, x: Any, s: Any) -> Any:
+        return jnp.sum((s - theta * x) ** 2) / 2
+
+    def cost(theta: Any, y: Any, s: Any) -> Any:
+        return jnp.sum((s - y) ** 2) / 2
+
+    settle = ep.Gradient(steps=50)
+    rule = ep.EquilibriumPropagation(ep.Symmetric(0.25), settle, settle)
+    F = ep.Total(energy, cost)
+    trainer = ep.Trainer(F, rule, optax.sgd(0.3), batch_size=2, start=lambda n: jnp.zeros((n, 1)))
+    v = (jnp.ones((2, 1)), jnp.array([[0.0], [2.0]]))
+    gradient, *_ = rule(F, jnp.ones(1), v, jnp.zeros((2, 1)), jax.random.key(0))
+    assert jnp.abs(gradient).max() < 1e-6
+    assert not is_dead(trainer, trainer.init(jnp.ones(1), 2, jax.random.key(0)), v)

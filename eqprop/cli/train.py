@@ -51,7 +51,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a layered network by equilibrium propagation."""
+    """Train a network by equilibrium propagation, or by one of its relatives."""
 
     dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion"]] = "digits"
     """the data set; it decides some of the defaults below"""
@@ -80,7 +80,7 @@ class Train:
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         size = self.learning.batch_size
         batches = -(-len(training_part(experiment, examples)) // size)
-        run = self._open_run("-".join(map(str, experiment.sizes(*examples.widths))))
+        run = self._open_run(experiment.name(*examples.widths))
         try:
             with TrainingBar(self.learning.epochs, batches, size) as bar:
                 result, history = perform(

@@ -5,12 +5,13 @@ from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.clamped import Clamped
 from eqprop.energy.directed import Directed
 from eqprop.energy.feedforward import Feedforward
-from eqprop.energy.hopfield import Hopfield
+from eqprop.energy.hopfield import ARCHITECTURES, Hopfield
 from eqprop.energy.total import Total, TotalEnergy, cost_of, energy_of
 from eqprop.energy.xie_seung import XieSeung
 
 __all__ = [
     "ACTIVATIONS",
+    "ARCHITECTURES",
     "Activation",
     "BoltzmannMachine",
     "Clamped",

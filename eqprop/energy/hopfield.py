@@ -1,6 +1,6 @@
 """The continuous Hopfield model on any symmetric architecture (paper, section 2.1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
@@ -88,13 +88,26 @@ class Hopfield:
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
+    def skip(cls, *sizes: int, activation: Activation = hard_sigmoid) -> "Hopfield":
+        """A layered network whose output is also joined to the input and to every hidden layer.
+
+        >>> net = Hopfield.skip(784, 500, 500, 10)
+        >>> [f"{synapse.pre}-{synapse.post}" for synapse in net.synapses][-2:]
+        ['input-output', 'hidden1-output']
+        """
+        net = cls.layered(*sizes, activation=activation)
+        names = [layer for layer, _ in net.layers]
+        past = [(layer, "output") for layer in names[:-2]]
+        return cls(dict(net.layers), [*pairwise(names), *past], activation=activation)
+
+    @classmethod
     def fully_connected(
         cls, inputs: int, hidden: int, outputs: int, *, activation: Activation = hard_sigmoid
     ) -> "Hopfield":
         """Every pair of units connected, none with itself (the paper's figure 1, left)."""
         sizes = {"input": inputs, "hidden": hidden, "output": outputs}
-        pairs = [*combinations(sizes, 2), ("hidden", "hidden"), ("output", "output")]
-        return cls(sizes, pairs, activation=activation)
+        within = [(layer, layer) for layer in ("hidden", "output") if sizes[layer] != 1]  # one unit has no pair
+        return cls(sizes, [*combinations(sizes, 2), *within], activation=activation)
 
     def __repr__(self) -> str:
         layers = ", ".join(f"{layer}: {size}" for layer, size in self.layers)
@@ -216,6 +229,13 @@ class Hopfield:
                 upper = jnp.abs(synapse.upper(theta["W"][name(synapse)]))
                 return upper.sum(0) + upper.sum(1)
         return 0.0
+
+
+ARCHITECTURES: dict[str, Callable[..., Hopfield]] = {
+    "layered": Hopfield.layered,
+    "skip": Hopfield.skip,
+    "fully-connected": Hopfield.fully_connected,
+}
 
 
 def _hidden_names(count: int) -> list[str]:

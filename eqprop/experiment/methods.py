@@ -13,6 +13,7 @@ from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
 from eqprop.relax import Block, Gibbs, Relaxation
 from eqprop.rule import (
+    STDP,
     Backpropagation,
     BackpropagationThroughTime,
     BoltzmannLearning,
@@ -22,6 +23,7 @@ from eqprop.rule import (
     CoupledLearning,
     EquilibriumPropagation,
     RecurrentBackpropagation,
+    StochasticEquilibriumPropagation,
     VectorField,
 )
 
@@ -29,8 +31,8 @@ from eqprop.rule import (
 class Phases(NamedTuple):
     """What the settings say of how to settle: the free phase, and the second with its nudge."""
 
-    free: Relaxation
-    second: Relaxation
+    free: Any
+    second: Any
     nudge: Nudge
 
 
@@ -56,6 +58,8 @@ class Method:
     persistent: whether it goes on from where the same example last ended, in any case.
     shrink: the part of itself that each weight loses in an update, for a learning rate of 1.
     rate: times the learning rate that is asked for.
+    path: whether the second phase goes by gradient steps in any case, as a rule that learns along the way asks.
+    noise: whether Langevin dynamics take the place of settling, in both phases.
     inside: whether targets must lie inside of the box of a clipped activation, for outputs at its ends do not learn.
     truth: the rule by which the true gradient of what the method predicts is had, to compare its own with.
     """
@@ -70,6 +74,8 @@ class Method:
     persistent: bool = False
     shrink: float = 0.0
     rate: float = 1.0
+    path: bool = False
+    noise: bool = False
     inside: bool = False
     truth: Any = CONVERGED
 
@@ -112,6 +118,24 @@ METHODS = {
         "weakly clamped phase",
         _equilibrium,
         uses=frozenset(NUDGE | FREE | SECOND),
+    ),
+    "stdp": Method(
+        "EP by STDP",
+        NUDGED,
+        "free phase",
+        "weakly clamped phase, learning on the way",
+        lambda phases: STDP(phases.nudge, phases.free, phases.second),
+        uses=frozenset(NUDGE | FREE | {"nudged_steps"}),
+        path=True,
+    ),
+    "stochastic": Method(
+        "EP with noise",
+        NUDGED,
+        "free phase, sampled",
+        "weakly clamped phase, sampled",
+        lambda phases: StochasticEquilibriumPropagation(phases.nudge, phases.free),
+        uses=frozenset(NUDGE | {"temperature", "epsilon", "free_steps"}),
+        noise=True,
     ),
     "negative": Method(
         "EP, nudged away only",

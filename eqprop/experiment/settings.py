@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
+from math import ceil
 from typing import Any, Literal
 
 import optax
 
 from eqprop.cost import Cost, CrossEntropy, SquaredError
 from eqprop.data import NAMES
-from eqprop.energy import ACTIVATIONS, Directed, Hopfield, Total
+from eqprop.energy import ACTIVATIONS, ARCHITECTURES, Directed, Hopfield, Total
 from eqprop.errors import InputError
 from eqprop.experiment.methods import METHODS, Method, Phases
 from eqprop.experiment.parsing import from_dict
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
-from eqprop.relax import Block, Gradient, Relaxation
+from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.train import Metric, Trainer, balanced
 
 NUDGES: dict[str, type[Nudge]] = {
@@ -33,6 +34,9 @@ class NetworkOptions:
 
     hidden: tuple[int, ...] = (500,)
     """units of each hidden layer; none for a network without"""
+    architecture: Literal["layered", "skip", "fully-connected"] = "layered"
+    """each layer joined to the next; the output joined to all layers besides; or every unit to every other, which has
+    one hidden layer"""
     activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh"] = "hard_sigmoid"
     """ρ; the paper's is the hard sigmoid"""
     gain: float = 0.5
@@ -69,25 +73,29 @@ class SettlingOptions:
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     growth: float = 1.0
     """β is multiplied by it after each epoch"""
-    relaxation: Literal["block", "gradient"] = "block"
-    """block descent, or the paper's clipped gradient step"""
+    relaxation: Literal["block", "gradient"] | None = None
+    """block descent, or the paper's clipped gradient step; None: block descent, but gradient steps in a fully connected
+    network, where synapses within a layer make the steps of block descent short"""
     omega: float | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
     nudged_relaxation: Literal["block", "gradient"] | None = None
     """relaxation of the nudged phases, which then take all their steps: tol and accelerate are for the free phase
     only; None: as in the free phase"""
     epsilon: float = 0.5
-    """step size of the gradient step, ε"""
+    """step size of the gradient step, ε; with noise, the step of time"""
     free_steps: int | None = None
-    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 14 N if by gradient"""
+    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient; with noise,
+    of every phase, the second half of which is averaged"""
     nudged_steps: int | None = None
-    """steps of each nudged phase; None: N, or 2 N if by gradient"""
+    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers"""
     tol: float | None = None
     """let an example rest once its residual is at most this; None: always take all steps"""
     accelerate: bool = False
     """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
     persistent: bool = False
     """start each free phase where that of the same example ended in the epoch before"""
+    temperature: float = 0.001
+    """strength of the noise, T: states follow e^(−F/T)"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class LearningOptions:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A layered network, trained by equilibrium propagation on a data set."""
+    """A network, trained by equilibrium propagation or a relative on a data set."""
 
     dataset: str
     network: NetworkOptions = field(default_factory=NetworkOptions)
@@ -156,7 +164,7 @@ class Experiment:
             raise InputError(
                 f"balance with method={self.learning.method!r}: it knows no feedback weights; leave it out"
             )
-        self.build(1, 1)  # every part checks its own settings
+        self.build(2, 2)  # every part checks its own settings
 
     @classmethod
     def from_dict(cls, values: Any) -> "Experiment":
@@ -180,15 +188,30 @@ class Experiment:
         """Units of each layer, from input to output."""
         return (inputs, *self.network.hidden, outputs)
 
+    def name(self, inputs: int, outputs: int) -> str:
+        """The network in short: 784-500-10, or 784-500-10-skip."""
+        kind = self.network.architecture
+        return "-".join(map(str, self.sizes(inputs, outputs))) + (f"-{kind}" if kind != "layered" else "")
+
     @property
     def method(self) -> Method:
         return METHODS[self.learning.method]
 
+    @property
+    def relaxation(self) -> str:
+        """That of the free phase."""
+        usual = "gradient" if self.network.architecture == "fully-connected" else "block"
+        return self.settling.relaxation or usual
+
     def build(self, inputs: int, outputs: int) -> tuple[Any, Trainer]:
         """The network and its trainer, for examples with so many inputs and outputs."""
-        activation = ACTIVATIONS[self.network.activation]
-        layers = Hopfield.layered(*self.sizes(inputs, outputs), activation=activation)
-        net, cost = self.method.network(layers), _cost(self.cost)
+        layers, cost = self._layers(inputs, outputs), _cost(self.cost)
+        try:
+            net = self.method.network(layers)
+        except InputError as error:
+            raise InputError(
+                f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"
+            ) from error
         trainer = Trainer(
             Total(net, cost),
             self.method.rule(self._phases()),
@@ -205,14 +228,31 @@ class Experiment:
         )
         return net, trainer
 
+    def _layers(self, inputs: int, outputs: int) -> Hopfield:
+        sizes, activation = self.sizes(inputs, outputs), ACTIVATIONS[self.network.activation]
+        if self.network.architecture == "fully-connected" and len(sizes) != 3:
+            raise InputError(
+                f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
+                "hidden ones are one layer: give one number of units"
+            )
+        return ARCHITECTURES[self.network.architecture](*sizes, activation=activation)
+
     def _phases(self) -> Phases:
-        chosen, kind = self.settling, self.settling.nudged_relaxation
+        chosen = self.settling
+        if self.method.noise:
+            return Phases(noisy := self._langevin(), noisy, self._nudge())
+        kind = "gradient" if self.method.path else chosen.nudged_relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
-        steps = chosen.free_steps or {"block": 2, "gradient": 14}[chosen.relaxation] * self.depth
-        free = self._relaxation(chosen.relaxation, steps, shared)
-        steps = chosen.nudged_steps or {"block": 1, "gradient": 2}[kind or chosen.relaxation] * self.depth
-        nudged = self._relaxation(kind or chosen.relaxation, steps, {} if kind else shared, backward=True)
+        free = self._relaxation(self.relaxation, chosen.free_steps, (2, 7), shared)
+        nudged = self._relaxation(
+            kind or self.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, backward=True
+        )
         return Phases(free, nudged, self._nudge())
+
+    def _langevin(self) -> Langevin:
+        chosen = self.settling
+        steps = chosen.free_steps or _iterations(7 * self.depth, chosen.epsilon)
+        return Langevin(chosen.temperature, chosen.epsilon, burn_in=steps // 2, samples=steps - steps // 2, thin=1)
 
     def _optimizer(self, layers: Hopfield) -> optax.GradientTransformation:
         chosen = self.learning
@@ -225,10 +265,14 @@ class Experiment:
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)
 
-    def _relaxation(self, kind: str, steps: int, shared: dict[str, Any], *, backward: bool = False) -> Relaxation:
+    def _relaxation(
+        self, kind: str, steps: int | None, usual: tuple[int, int], shared: dict[str, Any], *, backward: bool = False
+    ) -> Relaxation:
+        """`usual`: sweeps for each of the N layers by block descent, and the time nε for each by gradient steps."""
+        sweeps, time = (self.depth * each for each in usual)
         if kind == "block":
-            return Block(steps, **shared, omega=self.settling.omega, backward=backward)
-        return Gradient(steps, **shared, epsilon=self.settling.epsilon)
+            return Block(steps or sweeps, **shared, omega=self.settling.omega, backward=backward)
+        return Gradient(steps or _iterations(time, self.settling.epsilon), **shared, epsilon=self.settling.epsilon)
 
     def _rates(self, net: Any) -> Any:
         usual = (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
@@ -236,6 +280,13 @@ class Experiment:
         if len(rates) == 1:
             return rates[0]
         return net.per_layer(dict(zip(net.free, rates, strict=True)))
+
+
+def _iterations(time: float, epsilon: float) -> int:
+    """n = Δt/ε, rounded up: steps of size ε that take as long as that (section 5.1)."""
+    if not 0 < epsilon < float("inf"):
+        return 1  # whoever takes the steps will refuse it, in words
+    return ceil(round(time / epsilon, 6))
 
 
 def _cost(chosen: CostOptions) -> Cost:

@@ -1,6 +1,6 @@
 """A network for scaled data: its size and room to spare, how it begins, learns and answers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,17 +10,19 @@ import numpy as np
 import optax
 
 from eqprop.cost import SquaredError
-from eqprop.energy import Hopfield, Total, hard_tanh
-from eqprop.energy.synapse import name
+from eqprop.energy import ARCHITECTURES, Hopfield, Total, hard_tanh
+from eqprop.energy.synapse import Lateral, Synapse, name
 from eqprop.nudge import Symmetric
-from eqprop.relax import Block
+from eqprop.relax import Block, Gradient
 from eqprop.rule import EquilibriumPropagation
 from eqprop.sklearn.rows import minibatches, padded, room
 from eqprop.train import Trainer, TrainState
 
 WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
+EPSILON = 0.5  # of gradient steps
 ROWS = 256  # settled at a time for an answer, always, so that one program does it
 SETTLED = Block(steps=500, tol=1e-9)
+SETTLED_BY_GRADIENT = Gradient(steps=2000, tol=1e-9, epsilon=EPSILON, accelerate=True)
 # Weight decay is part of the optimizer's state, where another one compiles nothing; nor does the same optimizer again.
 OPTIMIZER = optax.inject_hyperparams(
     optax.adamw, static_args=("learning_rate", "b1", "b2", "eps", "eps_root", "nesterov")
@@ -31,24 +33,25 @@ Theta = dict[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Boxed:
-    """A layered Hopfield network of units in [−1, 1] (`hard_tanh`), with so many units in each layer, inputs first.
+    """A Hopfield network of units in [−1, 1] (`hard_tanh`), with so many units in each layer, inputs first.
 
     What runs is a network with a few more inputs and outputs, so that data of different widths share a compiled
     program. Units without weights, inputs and targets stay at 0, and their weights too: they change nothing.
     """
 
     sizes: tuple[int, ...]
+    architecture: str = "layered"
 
     @property
     def net(self) -> Hopfield:
         """The network as it is."""
-        return Hopfield.layered(*self.sizes, activation=hard_tanh)
+        return ARCHITECTURES[self.architecture](*self.sizes, activation=hard_tanh)
 
     @property
     def roomy(self) -> Hopfield:
         """The network that runs."""
         first, *hidden, last = self.sizes
-        return Hopfield.layered(room(first, 8), *hidden, room(last, 4), activation=hard_tanh)
+        return ARCHITECTURES[self.architecture](room(first, 8), *hidden, room(last, 4), activation=hard_tanh)
 
     @property
     def F(self) -> Total:
@@ -63,7 +66,7 @@ class Boxed:
         """
         theta: Theta = {"W": {}, "b": {}}
         for synapse in self.net.synapses:
-            before, after = synapse.shape
+            before, after = (dict(self.net.layers)[layer] for layer in (synapse.pre, synapse.post))
             limit = np.sqrt(6 / (before + after)) * (WIDTH if synapse.pre == "input" else 0.5)
             theta["W"][name(synapse)] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
         for layer, size in self.net.free.items():
@@ -74,26 +77,24 @@ class Boxed:
     def trainer(self, beta: float, batch_size: int) -> Trainer:
         """Equilibrium Propagation with a symmetric nudge and AdamW; the rates are yet to be given."""
         depth = len(self.sizes) - 1
-        rule = EquilibriumPropagation(
-            Symmetric(float(beta)), Block(steps=2 * depth + 2), Block(steps=depth + 1, backward=True)
-        )
+        free, nudged = Block(steps=2 * depth + 2), Block(steps=depth + 1, backward=True)
+        if self._lateral:
+            free, nudged = (Gradient(steps=round(time / EPSILON), epsilon=EPSILON) for time in (7 * depth, depth))
+        rule = EquilibriumPropagation(Symmetric(float(beta)), free, nudged)
         return Trainer(self.F, rule, OPTIMIZER, batch_size=int(batch_size))
 
     def grown(self, theta: Theta) -> Theta:
         """θ of the network that runs."""
-        shapes = {name(synapse): synapse.shape for synapse in self.roomy.synapses}
-        return {
-            "W": {key: padded(W, shapes[key]) for key, W in theta["W"].items()},
-            "b": {layer: padded(b, (self.roomy.free[layer],)) for layer, b in theta["b"].items()},
-        }
+        return _fitted(theta, self.net, self.roomy)
 
     def cut(self, theta: Any) -> Theta:
         """θ of the network as it is."""
-        shapes = {name(synapse): synapse.shape for synapse in self.net.synapses}
-        return {
-            "W": {key: np.asarray(W)[: shapes[key][0], : shapes[key][1]] for key, W in theta["W"].items()},
-            "b": {layer: np.asarray(b)[: self.net.free[layer]] for layer, b in theta["b"].items()},
-        }
+        return _fitted(theta, self.roomy, self.net)
+
+    @property
+    def _lateral(self) -> bool:
+        """Whether units within a layer are joined, where block descent would take short steps."""
+        return any(isinstance(synapse, Lateral) for synapse in self.roomy.synapses)
 
     @property
     def _ends(self) -> tuple[int, int]:
@@ -127,11 +128,37 @@ class Boxed:
 
     def answer(self, theta: Theta, x: np.ndarray) -> np.ndarray:
         """The outputs at the free fixed points, in double precision."""
-        found = []
+        found, settled = [], SETTLED_BY_GRADIENT if self._lateral else SETTLED
         with jax.enable_x64(True):
             grown = jax.tree.map(lambda a: jnp.asarray(a, float), self.grown(theta))
             for first in range(0, len(x), ROWS):
                 part = jnp.asarray(padded(x[first : first + ROWS], (ROWS, self._ends[0])), float)
-                s, _ = SETTLED(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
+                s, _ = settled(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
                 found.append(np.asarray(s["output"]))
         return np.concatenate(found)[: len(x), : self.sizes[-1]]
+
+
+def _fitted(theta: Any, old: Hopfield, new: Hopfield) -> Theta:
+    """θ of one network in another with more or fewer inputs and outputs: units that are new have weights of 0."""
+    sizes, none = dict(old.layers), np.zeros(0, np.float32)  # none: within a layer of one unit
+    return {
+        "W": {
+            key: _resized(np.asarray(theta["W"].get(key, none)), sizes[synapse.pre], synapse)
+            for key, synapse in ((name(synapse), synapse) for synapse in new.synapses)
+        },
+        "b": {layer: _cropped(np.asarray(theta["b"][layer]), (size,)) for layer, size in new.free.items()},
+    }
+
+
+def _resized(W: np.ndarray, size: int, new: Synapse) -> np.ndarray:
+    """The weights W as the synapse `new` has them; within a layer, of which there were `size` units, as a triangle."""
+    if not isinstance(new, Lateral):
+        return _cropped(W, new.shape)
+    square = np.zeros((size, size), W.dtype)
+    square[np.triu_indices(size, k=1)] = W
+    return _cropped(square, (new.size, new.size))[np.triu_indices(new.size, k=1)]
+
+
+def _cropped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The array as large as asked for: cut off, or with zeros behind it."""
+    return padded(array[tuple(map(slice, shape))], shape)

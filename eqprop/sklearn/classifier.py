@@ -21,13 +21,15 @@ TARGET = 0.5  # of the output of an example's own class; −TARGET of the others
 
 
 class EqPropClassifier(ClassifierMixin, Network):
-    """A classifier that settles: a layered Hopfield network, trained by Equilibrium Propagation.
+    """A classifier that settles: a Hopfield network, trained by Equilibrium Propagation.
 
     Its units are in [−1, 1] (`hard_tanh`). Features are standardised, three standard deviations reaching the ends of
     the box, so that they may come in any units. There is an output for each class, or one for two classes, with the
     targets ±½.
 
     hidden_layer_sizes: units of each hidden layer; () for none.
+    architecture: "layered", where each layer is joined to the next; "skip", where the output is joined to all layers
+        besides; or "fully-connected", every unit to every other, with one hidden layer.
     beta: the strength of the symmetric nudge, β and −β, below 1.
     alpha: weight decay (AdamW's).
     batch_size: examples in a minibatch.
@@ -61,6 +63,7 @@ class EqPropClassifier(ClassifierMixin, Network):
         self,
         hidden_layer_sizes: int | Sequence[int] = (100,),
         *,
+        architecture: str = "layered",
         beta: float = 0.5,
         alpha: float = 0.1,
         batch_size: int = 32,
@@ -77,6 +80,7 @@ class EqPropClassifier(ClassifierMixin, Network):
     ):
         super().__init__(
             hidden_layer_sizes,
+            architecture=architecture,
             beta=beta,
             alpha=alpha,
             batch_size=batch_size,

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from eqprop.energy import Hopfield
+from eqprop.energy import ARCHITECTURES, Hopfield
 from eqprop.sklearn import files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
 from eqprop.sklearn.rows import drawn, in_order, room
@@ -27,6 +27,7 @@ class Network(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "architecture": [StrOptions(set(ARCHITECTURES))],
         "beta": [Interval(Real, 0, 1, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -49,11 +50,13 @@ class Network(BaseEstimator):
     scale_: np.ndarray
     loss_curve_: list[float]
     validation_scores_: list[float]
+    _architecture: str = "layered"  # of the network that was fitted; older files do not say
 
     def __init__(
         self,
         hidden_layer_sizes: int | Sequence[int] = (100,),
         *,
+        architecture: str = "layered",
         beta: float = 0.5,
         alpha: float = 0.1,
         batch_size: int = 32,
@@ -68,6 +71,7 @@ class Network(BaseEstimator):
         random_state: Any = None,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.architecture = architecture
         self.beta = beta
         self.alpha = alpha
         self.batch_size = batch_size
@@ -126,6 +130,11 @@ class Network(BaseEstimator):
         if not fresh and hidden != self._sizes[1:-1]:
             raise ValueError(
                 f"hidden_layer_sizes={self.hidden_layer_sizes!r}, but the network has the layers {self._sizes}: "
+                "fit it anew, with warm_start=False"
+            )
+        if not fresh and self.architecture != self._architecture:
+            raise ValueError(
+                f"architecture={self.architecture!r}, but the network is {self._architecture}: "
                 "fit it anew, with warm_start=False"
             )
         return X, rows, weight
@@ -189,6 +198,7 @@ class Network(BaseEstimator):
         self.scale_[self.scale_ <= 1e-12 * np.abs(self.mean_)] = 1.0  # constant, but for rounding
         self._scale(Y, all_rows)
         self._sizes = (self.n_features_in_, *self._hidden, self.n_outputs_)
+        self._architecture = self.architecture
         self.theta_, self._optimizer = self._boxed.init(rng), None
         self.loss_curve_, self.validation_scores_, self.n_iter_, self._seen = [], [], 0, 0
 
@@ -198,6 +208,11 @@ class Network(BaseEstimator):
         hidden = np.atleast_1d(asked).tolist()
         if not all(type(size) is int and size > 0 for size in hidden):
             raise ValueError(f"hidden_layer_sizes={asked!r}: give positive whole numbers of units")
+        if self.architecture == "fully-connected" and len(hidden) != 1:
+            raise ValueError(
+                f"hidden_layer_sizes={asked!r} with architecture='fully-connected', where all units are joined and "
+                "hidden ones are one layer: give one number of units"
+            )
         return tuple(hidden)
 
     def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
@@ -208,7 +223,7 @@ class Network(BaseEstimator):
 
     @property
     def _boxed(self) -> Boxed:
-        return Boxed(self._sizes)
+        return Boxed(self._sizes, self._architecture)
 
     @property
     def network_(self) -> Hopfield:

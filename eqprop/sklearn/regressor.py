@@ -14,7 +14,7 @@ REACH = 4.0  # standard deviations of a target that reach the ends of the box, i
 
 
 class EqPropRegressor(RegressorMixin, Network):
-    """A regressor that settles: a layered Hopfield network, trained by Equilibrium Propagation.
+    """A regressor that settles: a Hopfield network, trained by Equilibrium Propagation.
 
     Its units are in [−1, 1] (`hard_tanh`), and there is an output for each target. Features are standardised, three
     standard deviations reaching the ends of the box, and targets so that four standard deviations do, and every

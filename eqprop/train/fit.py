@@ -11,9 +11,11 @@ import numpy as np
 
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError
+from eqprop.train.dead import is_dead
 from eqprop.train.loop import Trainer, TrainState
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
+STILL = 0.999  # of the cost before: an epoch that ends above has not learned, and is looked into
 
 
 class Progress(NamedTuple):
@@ -47,6 +49,9 @@ def fit(
     early. `seconds` is what was already spent on an epoch that `state` is in the middle of. `observe` hears of every
     piece and may keep the state.
 
+    Weights that are no longer finite end training with a `DivergedError`. So does an epoch in which the cost did not
+    fall, if it leaves the network dead: no example has a gradient any more.
+
         >>> import eqprop as ep, optax
         >>> net = ep.Hopfield.layered(2, 1, activation=ep.tanh)
         >>> trainer = Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.adam(0.1))
@@ -60,7 +65,7 @@ def fit(
     examples = len(jax.tree.leaves(train)[0])
     batches = trainer.batches(examples)
     train = jax.tree.map(jnp.asarray, train)
-    history, piece = [], 1
+    history, piece, before = [], 1, None
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
@@ -75,7 +80,15 @@ def fit(
                 "lower the learning rate or β"
             )
         record = None
-        if int(state.batch) == batches:
+        ended, cost = int(state.batch) == batches, averages["cost"]
+        if ended and before is not None and cost >= STILL * before and is_dead(trainer, state, train):
+            raise DivergedError(
+                f"nothing is learned any more in epoch {int(state.epoch) + 1}, at a cost of {cost:.3g}: weights up to "
+                f"{_largest(state.theta):.3g} hold the units where no nudge moves them, so no example has a gradient; "
+                f"lower the learning rate (rates={trainer.rates!r}) or the initial weights"
+            )
+        before = cost if ended or before is None else before
+        if ended:
             record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
             record |= {f"change {k}": a for k, a in _averages(state.sums["changes"], batches).items()}
             record |= {name: float(watched(state.theta)) for name, watched in trainer.watch.items()}
@@ -140,6 +153,10 @@ def _check_arrays(v: Any) -> None:
 
 def _averages(sums: dict[str, Any], count: int) -> dict[str, float]:
     return {name: float(total) / count for name, total in sums.items()}
+
+
+def _largest(theta: Any) -> float:
+    return max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(theta))
 
 
 @compiled

@@ -183,15 +183,21 @@ def _order(shuffle: bool, key: Array, epoch: Array, examples: int, size: int) ->
     return jnp.pad(order, (0, -examples % size), constant_values=examples).reshape(-1, size)
 
 
+def rule_at(trainer: Trainer, epoch: Array) -> Any:
+    """The trainer's rule, with the β that has grown until this epoch."""
+    if not hasattr(trainer.rule, "nudge"):
+        return trainer.rule
+    grown = trainer.rule.nudge.beta * trainer.growth**epoch
+    return eqx.tree_at(lambda rule: rule.nudge.beta, trainer.rule, grown)
+
+
 @compiled
 def _advance(trainer: Trainer, state: TrainState, v: Any, order: Array, stop: Any) -> TrainState:
     examples, size = len(jax.tree.leaves(v)[0]), trainer.batch_size
     rule_key = _keys(state.key, state.epoch)[1]
     rates = jax.tree.broadcast(trainer.rates, state.theta)
     rates = jax.tree.map(lambda rate: rate * trainer.decay**state.epoch, rates)
-    rule = trainer.rule
-    if hasattr(rule, "nudge"):
-        rule = eqx.tree_at(lambda rule: rule.nudge.beta, rule, replace_fn=lambda b: b * trainer.growth**state.epoch)
+    rule = rule_at(trainer, state.epoch)
 
     def minibatch(i: Array, state: TrainState) -> TrainState:
         index = order[i]
