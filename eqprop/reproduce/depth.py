@@ -151,9 +151,9 @@ class Question(Study):
                 found.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({weights})")
         return paragraph(
             f"**From {shallow} to {deep} hidden layers the median number of iterations grows {', '.join(grown)}; the "
-            f"Hessian at the fixed point, with all its modes, predicts that number times {', '.join(told)}.** Until the "
-            "units inside the box are those that end there, about which the Hessian at the end says nothing, it takes a "
-            f"share of {', '.join(searched)} of the iterations."
+            f"Hessian at the fixed point, with all its modes, predicts that number times {', '.join(told)}.** Until "
+            "the units inside the box are those that end there, of which the Hessian at the end knows nothing, it "
+            f"takes a share of {', '.join(searched)} of the iterations."
         )
 
 
