@@ -69,7 +69,7 @@ class Question(Study):
     seeds: int = 3
     images: int = 50
     epochs: int = 3
-    train: int = 10_000
+    train: int = 5000
     valid: int = 5000
     epsilon: float = 0.5
     tol: float = 1e-4

@@ -58,7 +58,7 @@ class Question(Study):
         return replace(whole, settling=settling, learning=learning)
 
     def carry_out(self, run: tuple[Any, ...], examples: data.Dataset) -> Entry:
-        return learn(self.experiment(*run), examples, self.valid)
+        return learn(self.experiment(*run), replace(examples, valid=examples.valid[: self.valid]), settled=True)
 
     def figure(self, entries: list[Entry]) -> Any:
         from eqprop import plots  # matplotlib takes its time to load
