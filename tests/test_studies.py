@@ -15,7 +15,7 @@ import eqprop as ep
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.reproduce import as_published, depth, epsilon, sign
-from eqprop.reproduce.study import Study
+from eqprop.reproduce.study import Study, paragraph
 from tests.command import run
 
 RNG = np.random.default_rng(0)
@@ -184,7 +184,7 @@ def test_the_sentence_about_the_step_size_is_what_the_numbers_say(longer: float,
     question = epsilon.Question(seeds=2, steps=(1.0, 0.5, 0.25), durations=(1.0, 2.0))
     errors = {(1.0, 1.0): 80.0, (0.5, 1.0): 5.0, (0.25, 1.0): 5.5, (0.5, 2.0): longer}
     entries = [{"run": list(run), "valid": [50.0, errors[run[:2]] + 0.1 * run[2]]} for run in question.runs()]
-    said = " ".join(question.sentence(entries).split())
+    said = question.sentence(entries)
     assert words in said
     assert "0.50 points, from 5.05 to 5.55 %" in said
     assert "At ε = 1, outside the range that the paper speaks of, it is 80.05 %" in said
@@ -220,7 +220,7 @@ def test_a_study_goes_on_where_it_was_left(
     text = (folder / "README.md").read_text()
     assert f"]({name}.png)" in text
     assert "`eqprop`, `eqprop" in text.splitlines()[-1]  # all commands that led to it
-    assert getattr(question, "sentence")(entries) in text  # noqa: B009
+    assert paragraph(TINY[name].sentence(entries)) in text
     assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     assert run("reproduce", name, "--resume", folder, "--short") == 2
     assert "--short with --resume" in " ".join(capsys.readouterr().err.split())

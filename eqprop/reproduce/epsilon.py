@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.experiment import Experiment, SettlingOptions
-from eqprop.markdown import table
 from eqprop.reproduce.paper import as_published
-from eqprop.reproduce.study import Entry, Study, learn, over_epochs, paragraph, spread
+from eqprop.reproduce.study import Entry, Study, learn, over_epochs, page, spread
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Question(Study):
                 }
             )
         text = TEXT.format(q=self, beta=self.experiment(*next(self.runs())).settling.beta)
-        return ["# Does the step size matter?", "", self.sentence(entries), "", text.strip(), "", *table(rows)]
+        return page("Does the step size matter?", self.sentence(entries), text, rows)
 
     def sentence(self, entries: list[Entry]) -> str:
         """The answer, from the numbers."""
@@ -107,7 +106,7 @@ class Question(Study):
             for e in self.steps
             if e >= 1
         )
-        return paragraph(
+        return (
             f"**At a fixed duration, ε from {min(by_step):g} to {max(by_step):g} moves the mean validation error by "
             f"{apart[0]:.2f} points, from {min(by_step.values()):.2f} to {max(by_step.values()):.2f} %; at ε = 0.5, a "
             f"duration from {min(by_duration):g} to {max(by_duration):g} times the paper's moves it by {apart[1]:.2f} "

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.experiment import Experiment
-from eqprop.markdown import table
 from eqprop.reproduce.paper import as_published
-from eqprop.reproduce.study import Entry, Study, learn, over_epochs, paragraph, spread
+from eqprop.reproduce.study import Entry, Study, learn, over_epochs, page, spread
 
 SIGNS: dict[str, Any] = {"random sign": "random-sign", "β > 0 always": "one-sided"}
 FINAL: dict[str, Callable[[Entry], float]] = {
@@ -78,10 +77,9 @@ class Question(Study):
         for called, final in FINAL.items():
             shown = {sign: spread([final(entry) for entry in of(entries, sign)]) for sign in SIGNS}
             gap, error = difference(entries, called)
-            rows.append({"": called, **shown, "β > 0 minus random": f"{gap:+.2f} ± {error:.2f} points"})
+            rows.append({"": called, **shown, "β > 0 minus random": f"{round(gap, 2) + 0:+.2f} ± {error:.2f} points"})
         text = TEXT.format(q=self, beta=self.experiment(*next(self.runs())).settling.beta)
-        title = "# Does the random sign of β regularise?"
-        return [title, "", self.sentence(entries), "", text.strip(), "", *table(rows)]
+        return page("Does the random sign of β regularise?", self.sentence(entries), text, rows)
 
     def sentence(self, entries: list[Entry]) -> str:
         """The answer, from the numbers: a difference counts from twice its standard error."""
@@ -91,7 +89,7 @@ class Question(Study):
         random, fixed = (of(entries, sign) for sign in SIGNS)
         better = sum(one["valid"][-1] < other["valid"][-1] for one, other in zip(random, fixed, strict=True))
         trained, valid = ([mean(e[part][-1] for e in some) for some in (random, fixed)] for part in ("train", "valid"))
-        return paragraph(
+        return (
             f"**{answer}: with the random sign the validation error ends at {valid[0]:.2f} %, with β > 0 always at "
             f"{valid[1]:.2f} %, a paired difference of {gap:+.2f} ± {error:.2f} points (mean and standard error of "
             f"{self.seeds} seeds; the random sign is better in {better} of them), at training errors of "

@@ -15,6 +15,7 @@ from eqprop.experiment.parsing import from_dict
 from eqprop.experiment.perform import errors
 from eqprop.files import read_json, write_atomic, write_figure, write_json
 from eqprop.machine import footer
+from eqprop.markdown import table
 from eqprop.train import fit
 
 Entry = dict[str, Any]
@@ -121,6 +122,12 @@ def over_epochs(curves: list[list[float]]) -> dict[float, list[float]]:
 def spread(values: list[float]) -> str:
     """The mean of errors in percent, and the standard deviation, if there are two of them or more."""
     return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "") + " %"
+
+
+def page(title: str, sentence: str, text: str, rows: list[dict[str, str]]) -> list[str]:
+    """A report: what is asked, the answer, how it was found, and the numbers."""
+    paragraphs = [sentence, *text.strip().split("\n\n")]
+    return [f"# {title}", "", *(line for text in paragraphs for line in (paragraph(text), "")), *table(rows)]
 
 
 def paragraph(text: str) -> str:
