@@ -46,6 +46,8 @@ def figures() -> Iterator[tuple[str, Figure]]:
     _, deep_history = learn(deep, deeper)
     nets = {"64-60-10, three seeds": histories, "64-60-60-10": [deep_history]}
     yield "learning_curves", plots.learning_curves(nets)
+    seeds = {float(n + 1): [100 * history[n]["valid_error"] for history in histories] for n in range(EPOCHS)}
+    yield "spread", plots.spread({"three seeds": ("epoch", "validation error (%)", {"64-60-10": seeds})})
     ratios = {"64-60-10": changes(net, history), "64-60-60-10": changes(deeper, deep_history)}
     yield "weight_changes", plots.weight_changes(ratios)
 

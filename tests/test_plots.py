@@ -52,6 +52,11 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "settling": lambda: plots.settling(FREE, NUDGED, beta=0.7, target=2),
     "gradient_error": lambda: plots.gradient_error(BETAS, ERRORS, orders=(1, 2)),
     "against_residual": lambda: plots.against_residual(RESIDUALS, {"a nudge": ROW}),
+    "spread": lambda: plots.spread(
+        {"a": ("seeds", "error", {"x": {1: [1, 2, 6], 2: [3]}}), "b": ("depth", "steps", {"y": {4: [8, 9]}})},
+        log={"b": "xy"},
+        like=["a", "b"],
+    ),
 }
 FUNCTIONS = sorted(name for name in plots.__all__ if isinstance(getattr(plots, name), Callable) and name != "styled")
 
@@ -141,6 +146,19 @@ def test_modes_show_each_rule_that_has_the_number() -> None:
     cost, objective = FIGURES["modes"]().axes
     np.testing.assert_array_equal(curves(cost)["another"][1], [3, 2])
     assert "another" not in curves(objective)
+
+
+def test_spread_shows_medians_and_quartiles() -> None:
+    one, other = FIGURES["spread"]().axes
+    np.testing.assert_array_equal(curves(one)["x"], [[1, 2], [2, 3]])
+    low, high = np.quantile([1, 2, 6], (0.25, 0.75))
+    bars = one.collections[0].get_paths()
+    np.testing.assert_allclose(np.asarray(bars[0].vertices), [[1, low], [1, high]])
+    assert (other.get_xscale(), one.get_ylim()) == ("log", other.get_ylim())
+    many = {float(n): [n, n + 1, n + 5] for n in range(20)}
+    (band,) = plots.spread({"a": ("x", "y", {"": many})}).axes[0].collections
+    edge = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    np.testing.assert_allclose([edge.min(), edge.max()], [0.5, 22])
 
 
 # ---- the network ----
@@ -280,6 +298,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no nudges": (lambda: plots.gradient_error(BETAS, {}), "errors is empty"),
     "order 0": (lambda: plots.gradient_error(BETAS, ERRORS, orders=[0]), r"orders=\[0\]"),
     "residuals": (lambda: plots.against_residual([0.1], {"a": ROW}), "2 values for 1 residuals"),
+    "nothing measured": (lambda: plots.spread({"a": ("x", "y", {"b": {1: []}})}), "'b' in 'a' has nothing measured"),
+    "no panels": (lambda: plots.spread({}), "at least one title"),
     "no rows": (lambda: plots.against_residual([0.1], {}), "rows is empty"),
 }
 

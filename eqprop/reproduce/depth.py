@@ -36,11 +36,10 @@ from eqprop.compile import compiled
 from eqprop.energy.total import TotalEnergy, slope
 from eqprop.errors import InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, start, training_part
-from eqprop.markdown import table
 from eqprop.relax import Gradient
 from eqprop.relax.box import inside
 from eqprop.reproduce.paper import TABLE_1
-from eqprop.reproduce.study import Entry, Study, paragraph
+from eqprop.reproduce.study import Entry, Study, page
 from eqprop.train import fit
 
 INITIAL, HALF, TRAINED = "initial, the paper's range", "initial, half the range", "trained from half the range"
@@ -69,7 +68,7 @@ class Question(Study):
     seeds: int = 3
     images: int = 50
     epochs: int = 3
-    train: int = 10_000
+    train: int = 5000
     valid: int = 5000
     epsilon: float = 0.5
     tol: float = 1e-4
@@ -132,8 +131,7 @@ class Question(Study):
         lost = sum(entry["unsettled"] for entry in entries)
         left_out = f"{lost} of {len(entries) * self.images} settlings did not end within {self.most:,} iterations"
         text = TEXT.format(q=self, left_out=left_out, iterations=[row.free_steps for row in TABLE_1.values()])
-        title = "# How many iterations does the free phase take, by depth?"
-        return [title, "", self.sentence(entries), "", text.strip(), "", *table(rows)]
+        return page("How many iterations does the free phase take, by depth?", self.sentence(entries), text, rows)
 
     def sentence(self, entries: list[Entry]) -> str:
         """The answer, from the numbers."""
@@ -149,11 +147,11 @@ class Question(Study):
             for found, count in ((told, MODES), (searched, FOUND)):
                 ratios = [median(weights, depth, count) / median(weights, depth, MEASURED) for depth in self.depths]
                 found.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({weights})")
-        return paragraph(
+        return (
             f"**From {shallow} to {deep} hidden layers the median number of iterations grows {', '.join(grown)}; the "
-            f"Hessian at the fixed point, with all its modes, predicts that number times {', '.join(told)}.** Until the "
-            "units inside the box are those that end there, about which the Hessian at the end says nothing, it takes a "
-            f"share of {', '.join(searched)} of the iterations."
+            f"Hessian at the fixed point, with all its modes, predicts that number times {', '.join(told)}.** Until "
+            "the units inside the box are those that end there, of which the Hessian at the end knows nothing, it "
+            f"takes a share of {', '.join(searched)} of the iterations."
         )
 
 

@@ -4,7 +4,7 @@
 same networks with a random sign and with β > 0, until hardly a training example is wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import sqrt
@@ -14,12 +14,18 @@ from typing import Any, ClassVar
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.experiment import Experiment
-from eqprop.markdown import table
 from eqprop.reproduce.paper import as_published
-from eqprop.reproduce.study import Entry, Study, learn, over_epochs, paragraph, spread
+from eqprop.reproduce.study import Entry, Study, learn, over_epochs, page, spread
 
 SIGNS: dict[str, Any] = {"random sign": "random-sign", "β > 0 always": "one-sided"}
-PARTS = {"train": "training", "valid": "validation", "test": "test"}
+FINAL: dict[str, Callable[[Entry], float]] = {
+    "training error": lambda entry: entry["train"][-1],
+    "validation error": lambda entry: entry["valid"][-1],
+    "training error, fixed points": lambda entry: entry["end"]["train"],
+    "validation error, fixed points": lambda entry: entry["end"]["valid"],
+    "test error, fixed points": lambda entry: entry["end"]["test"],
+}
+"""What is compared in the end, in percent."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +57,15 @@ class Question(Study):
         return replace(whole, settling=settling, learning=learning)
 
     def carry_out(self, run: tuple[Any, ...], examples: data.Dataset) -> Entry:
-        return learn(self.experiment(*run), examples, self.valid)
+        return learn(self.experiment(*run), replace(examples, valid=examples.valid[: self.valid]), settled=True)
 
     def figure(self, entries: list[Entry]) -> Any:
         from eqprop import plots  # matplotlib takes its time to load
 
         panels: dict[str, Any] = {}
-        for part in ("train", "valid"):
+        for part, called in (("train", "training"), ("valid", "validation")):
             curves = {sign: over_epochs([entry[part] for entry in of(entries, sign)]) for sign in SIGNS}
-            panels[f"{PARTS[part]} error"] = ("epoch", "error (%)", curves)
+            panels[f"{called} error"] = ("epoch", f"{called} error (%)", curves)
         pairs = zip(*(of(entries, sign) for sign in SIGNS), strict=True)
         gaps = [[b - a for a, b in zip(one["valid"], other["valid"], strict=True)] for one, other in pairs]
         label = "points by which β > 0 is worse"
@@ -68,27 +74,26 @@ class Question(Study):
 
     def report(self, entries: list[Entry]) -> list[str]:
         rows = []
-        for part, called in PARTS.items():
-            shown = {sign: spread([entry["end"][part] for entry in of(entries, sign)]) for sign in SIGNS}
-            gap, error = difference(entries, part)
-            rows.append({"": f"{called} error", **shown, "β > 0 minus random": f"{gap:+.2f} ± {error:.2f} points"})
+        for called, final in FINAL.items():
+            shown = {sign: spread([final(entry) for entry in of(entries, sign)]) for sign in SIGNS}
+            gap, error = difference(entries, called)
+            rows.append({"": called, **shown, "β > 0 minus random": f"{round(gap, 2) + 0:+.2f} ± {error:.2f} points"})
         text = TEXT.format(q=self, beta=self.experiment(*next(self.runs())).settling.beta)
-        title = "# Does the random sign of β regularise?"
-        return [title, "", self.sentence(entries), "", text.strip(), "", *table(rows)]
+        return page("Does the random sign of β regularise?", self.sentence(entries), text, rows)
 
     def sentence(self, entries: list[Entry]) -> str:
         """The answer, from the numbers: a difference counts from twice its standard error."""
-        gap, error = difference(entries, "valid")
+        gap, error = difference(entries, "validation error")
         seen = "It does" if gap > 0 else "It does the opposite"
         answer = seen if abs(gap) > 2 * error else "No difference is seen"
-        ends = {sign: [entry["end"] for entry in of(entries, sign)] for sign in SIGNS}
-        random, fixed = ({part: mean(end[part] for end in ends[sign]) for part in PARTS} for sign in SIGNS)
-        better = sum(a["valid"] < b["valid"] for a, b in zip(*ends.values(), strict=True))
-        return paragraph(
-            f"**{answer}: with the random sign the validation error ends at {random['valid']:.2f} %, with β > 0 always "
-            f"at {fixed['valid']:.2f} %, a paired difference of {gap:+.2f} ± {error:.2f} points (mean and standard "
-            f"error of {self.seeds} seeds; the random sign is better in {better} of them), at training errors of "
-            f"{random['train']:.2f} and {fixed['train']:.2f} %.**"
+        random, fixed = (of(entries, sign) for sign in SIGNS)
+        better = sum(one["valid"][-1] < other["valid"][-1] for one, other in zip(random, fixed, strict=True))
+        trained, valid = ([mean(e[part][-1] for e in some) for some in (random, fixed)] for part in ("train", "valid"))
+        return (
+            f"**{answer}: with the random sign the validation error ends at {valid[0]:.2f} %, with β > 0 always at "
+            f"{valid[1]:.2f} %, a paired difference of {gap:+.2f} ± {error:.2f} points (mean and standard error of "
+            f"{self.seeds} seeds; the random sign is better in {better} of them), at training errors of "
+            f"{trained[0]:.2f} and {trained[1]:.2f} %.**"
         )
 
 
@@ -97,10 +102,10 @@ def of(entries: list[Entry], sign: str) -> list[Entry]:
     return sorted((entry for entry in entries if entry["run"][0] == sign), key=lambda entry: entry["run"][1])
 
 
-def difference(entries: list[Entry], part: str) -> tuple[float, float]:
-    """The mean over the seeds of the final error with β > 0 less that with a random sign, and its standard error."""
+def difference(entries: list[Entry], called: str) -> tuple[float, float]:
+    """The mean over the seeds of `FINAL` with β > 0 less that with a random sign, and its standard error."""
     pairs = zip(*(of(entries, sign) for sign in SIGNS), strict=True)
-    gaps = [other["end"][part] - one["end"][part] for one, other in pairs]
+    gaps = [FINAL[called](fixed) - FINAL[called](random) for random, fixed in pairs]
     return mean(gaps), stdev(gaps) / sqrt(len(gaps))
 
 
@@ -109,9 +114,10 @@ TEXT = """
 Here each network is trained twice from the same initial weights: with β = ±{beta:g}, the sign drawn for each minibatch,
 and with β = {beta:g} always. All else is as in the authors' published code: 784-500-10, 20 and 4 clipped gradient steps
 of ε = 0.5 from persistent particles, minibatches of 20 in a fixed order, rates 0.2 and 0.1; but on the first
-{q.train:,} training images of MNIST, for {q.epochs} epochs. The table has the errors of the final weights, once the
-network has settled from s = 0 to a residual of 1e-4, on these training images, {q.valid:,} validation images and the
-10,000 test images: means ± standard deviations over {q.seeds} seeds, and the mean paired difference ± its standard
-error. In the figure, errors are those at the particles; lines are medians, and bands reach from the first to the third
+{q.train:,} training images of MNIST, for {q.epochs} epochs. The first rows of the table have the errors of the last
+epoch, as the paper counts them: at the particles, the training error before each minibatch is learned, the validation
+error (of {q.valid:,} images) at the epoch's end. The rows *fixed points* have those of the final weights, once the
+network has settled from s = 0 to a residual of 1e-4. Means ± standard deviations over {q.seeds} seeds, and the mean
+paired difference ± its standard error. In the figure, lines are medians, and bands reach from the first to the third
 quartile of the seeds.
 """

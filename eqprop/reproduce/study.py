@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from textwrap import fill
@@ -15,6 +15,7 @@ from eqprop.experiment.parsing import from_dict
 from eqprop.experiment.perform import errors
 from eqprop.files import read_json, write_atomic, write_figure, write_json
 from eqprop.machine import footer
+from eqprop.markdown import table
 from eqprop.train import fit
 
 Entry = dict[str, Any]
@@ -97,19 +98,20 @@ class Study(abc.ABC):
         write_atomic(folder / "README.md", "\n".join(lines).encode())
 
 
-def learn(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
-    """One training: errors in percent after each epoch, at the particles, and those of the final weights.
+def learn(experiment: Experiment, examples: data.Dataset, *, settled: bool = False) -> Entry:
+    """One training: the errors in percent after each epoch, at the particles.
 
-    `end` has the errors of the final weights at the fixed points that s = 0 leads to; of the first `valid` validation
-    images, as after each epoch.
+    If `settled`, also those of the final weights at the fixed points that s = 0 leads to, as `end`.
     """
-    examples = replace(examples, valid=examples.valid[:valid])
     trainer, state = start(experiment, examples)
     epochs = experiment.learning.epochs
     state, history = fit(trainer, state, training_part(experiment, examples).v, examples.valid.v, epochs=epochs)
-    found = errors(experiment, examples, trainer, state.theta, epochs)
-    curves = {part: [round(100 * record[f"{part}_error"], 4) for record in history] for part in ("train", "valid")}
-    return curves | {"end": {part: found[f"{part}_error"] for part in ("train", "valid", "test")}}
+    parts = ("train", "valid", "test")
+    entry: Entry = {part: [round(100 * record[f"{part}_error"], 4) for record in history] for part in parts[:2]}
+    if settled:
+        found = errors(experiment, examples, trainer, state.theta, epochs)
+        entry["end"] = {part: found[f"{part}_error"] for part in parts}
+    return entry
 
 
 def over_epochs(curves: list[list[float]]) -> dict[float, list[float]]:
@@ -120,6 +122,12 @@ def over_epochs(curves: list[list[float]]) -> dict[float, list[float]]:
 def spread(values: list[float]) -> str:
     """The mean of errors in percent, and the standard deviation, if there are two of them or more."""
     return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "") + " %"
+
+
+def page(title: str, sentence: str, text: str, rows: list[dict[str, str]]) -> list[str]:
+    """A report: what is asked, the answer, how it was found, and the numbers."""
+    paragraphs = [sentence, *text.strip().split("\n\n")]
+    return [f"# {title}", "", *(line for text in paragraphs for line in (paragraph(text), "")), *table(rows)]
 
 
 def paragraph(text: str) -> str:
