@@ -66,7 +66,7 @@ def test_as_published_is_what_the_code_of_the_authors_does(
     trainer, state = start(experiment, digits)
     network, _ = experiment.build(*digits.widths)
     names = {"W": [f"{synapse.pre}-{synapse.post}" for synapse in network.synapses], "b": list(network.free)}
-    W, b = ([np.float64(state.theta[k][name]) for name in names[k]] for k in ("W", "b"))
+    W, b = ([np.asarray(state.theta[k][name], float) for name in names[k]] for k in ("W", "b"))
     steps = {"1": (20, 4), "2": (150, 6)}[net]
     s = [np.zeros((40, len(bias))) for bias in b]
     for batch in range(2):
@@ -104,8 +104,9 @@ def _clipped_steps(W: Any, b: Any, x: Any, y: Any, s: Any, beta: float, steps: i
 
 
 def test_the_accelerated_form_differs_in_the_free_phase_only() -> None:
-    for net in ("2", "3"):
-        slow, quick = as_published(net).experiment, as_published(f"{net}-accelerated").experiment
+    nets: Any = (("2", "2-accelerated"), ("3", "3-accelerated"))
+    for net, accelerated in nets:
+        slow, quick = as_published(net).experiment, as_published(accelerated).experiment
         assert (slow.network, slow.learning, slow.cost) == (quick.network, quick.learning, quick.cost)
         rules = [experiment.build(784, 10)[1].rule for experiment in (slow, quick)]
         assert rules[0].nudged == rules[1].nudged

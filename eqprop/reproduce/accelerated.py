@@ -51,8 +51,8 @@ def pair_of(folder: Path, examples: data.Dataset, batches: int) -> Pair:
     run = Run.open(folder)
     experiment = Experiment.from_dict(run.config)
     net = _net(experiment, folder)
-    nets = {"published": net, "accelerated": f"{net}-accelerated"}
-    settlings = {form: as_published(nets[form]).experiment.settling for form in FORMS}  # pyright: ignore
+    nets: dict[str, Any] = {"published": net, "accelerated": f"{net}-accelerated"}
+    settlings = {form: as_published(nets[form]).experiment.settling for form in FORMS}
     started = {form: start(replace(experiment, settling=settlings[form]), examples) for form in FORMS}
     state, history, _ = run.load(started["published"][1])
     if not run.saved:
@@ -93,7 +93,7 @@ def compare(pair: Pair) -> Entry:
     with jax.enable_x64(True):
         v = jax.tree.map(lambda a: jnp.asarray(a, float), pair.v)
         begin = jax.tree.map(lambda a: a.astype(float) if jnp.issubdtype(a.dtype, jnp.floating) else a, pair.state)
-        states = dict.fromkeys(FORMS, begin)
+        states: dict[str, Any] = dict.fromkeys(FORMS, begin)
         for batch in range(batches):
             changes = {}
             for form in FORMS:
