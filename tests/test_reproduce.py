@@ -282,11 +282,13 @@ def test_two_forms_that_are_the_same_are_found_to_be_the_same(
     Run.create(folder, experiment.to_dict()).save(start(experiment, small)[1], [], 0.0)
     assert run("reproduce", "accelerated", "--runs", folder, "--batches", "3", "--run-dir", out, "--json") == 0
     (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
-    assert (found["net"], found["epochs"], found["batches"], found["apart"]) == ("2", 0, 3, 0)
-    assert found["residual"]["published"] == found["residual"]["accelerated"]
-    assert len(found["residual"]["published"]) == 60
-    for values in (*found["cosine"].values(), *found["norm"].values()):
+    assert (found["net"], found["epochs"], found["batches"]) == ("2", 0, 3)
+    assert found["residuals"]["published"] == found["residuals"]["accelerated"]
+    assert np.shape(found["residuals"]["published"]) == (3, 20)
+    for values in found["cosine"]["accelerated and published"].values():
         np.testing.assert_allclose(values, [1.0] * 3, rtol=1e-12)
+    assert np.max(found["residuals"]["longer"]) < np.max(found["residuals"]["published"])
+    assert min(map(min, found["cosine"]["longer and published"].values())) < 1 - 1e-6
     assert "median cosine" in (out / "README.md").read_text()
     assert (out / "accelerated.png").exists()
     assert run("reproduce", "accelerated", "--runs", folder, "--batches", "6", "--run-dir", tmp_path / "more") == 2
