@@ -1,5 +1,7 @@
 """Costs against formulas of others; nudges against the two sums that define them."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,13 +45,14 @@ def test_a_weight_of_zero_that_nothing_pulls_at_stays_zero(optimizer: str) -> No
     net, step = ep.Hopfield.layered(3, 2), OPTIMIZERS[optimizer]
     F, rule = ep.Total(net, ep.SquaredError(l1=0.01)), ep.EquilibriumPropagation(ep.Symmetric(0.1))
     v = (jnp.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.2]]), jnp.array([[0.2, 0.7], [0.6, 0.1]]))
-    theta = {"W": {"input-output": jnp.array([[0.0, 0.0], [0.3, 0.2], [0.2, 0.4]])}, "b": {"output": jnp.full(2, 0.1)}}
-    start, state = theta, step.init(theta)
+    before = jnp.array([[0.0, 0.0], [0.3, 0.2], [0.2, 0.4]])
+    theta: Any = {"W": {"input-output": before}, "b": {"output": jnp.full(2, 0.1)}}
+    state = step.init(theta)
     for _ in range(3):
         gradient, *_ = rule(F, theta, v, net.rest(2), jax.random.key(0))
         changes, state = step.update(gradient, state, theta)
         theta = optax.apply_updates(theta, changes)
-    before, after = start["W"]["input-output"], theta["W"]["input-output"]
+    after = theta["W"]["input-output"]
     np.testing.assert_array_equal(after[0], 0)
     assert (jnp.abs(after - before)[1:] > 1e-4).all()
 

@@ -140,7 +140,7 @@ def test_a_grid_of_two_units_knows_what_the_closed_form_does() -> None:
         assert known.by_beta(theta, beta) == pytest.approx(float(closed.by_beta(theta, beta)), abs=1e-12)
         assert known.cost_variance(theta, beta) == pytest.approx(float(closed.cost_variance(theta, beta)), abs=1e-12)
         found, wanted = (one.quantiles(levels, theta, beta) for one in (known, closed))
-        np.testing.assert_allclose(found, wanted, atol=2e-3)  # between points of the grid it is a straight line
+        np.testing.assert_allclose(found, wanted, atol=5e-3)  # P is taken as straight between points, 0.08 apart
 
 
 def spring(theta: Any, v: Any, beta: Any, s: Any) -> Any:

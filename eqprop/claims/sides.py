@@ -53,7 +53,7 @@ class Sides(Claim):
     def limits(self, subject: Subject, theta: Any, v: Any, s: Any) -> tuple[np.ndarray, np.ndarray]:
         """From above and from below, all numbers of θ in a row."""
         beta = (1e-3 if is_smooth(subject) else 1e-5) * unit(subject)
-        slopes = rows(slopes_at(subject.rule.nudged, subject.F, theta, v, s, beta * STEPS)).real
+        slopes = np.real(rows(slopes_at(subject.rule.nudged, subject.F, theta, v, s, beta * STEPS)))
         return FORWARD @ slopes[:4] / beta, -FORWARD @ slopes[[0, 4, 5, 6]] / beta
 
 

@@ -18,7 +18,7 @@ GAMMAS = np.array([0.1, 0.03, 0.01, 0.003, 0.001])
 
 
 class WeakFeedback(Claim):
-    """γ^{j−N} (ρ(u_i^∞) ρ(u_j^∞) − ρ(u_i⁰) ρ(u_j⁰)) → −∂J/∂W_ij of the feed-forward network as γ → 0   (section 4.4)
+    """lim_{γ→0} γ^{j−N} (ρ(u_i^∞) ρ(u_j^∞) − ρ(u_i⁰) ρ(u_j⁰)) = −∂J/∂W_ij of the feed-forward network   (section 4.4)
 
     The update of contrastive Hebbian learning for the energy of Xie & Seung, beside backpropagation's, and the free
     fixed point beside the forward pass: both err by O(γ). For layered networks of clipped units, at biases that bring
