@@ -20,7 +20,7 @@ from tests.command import run
 
 RNG = np.random.default_rng(0)
 TINY: dict[str, Any] = {
-    "epsilon": epsilon.Question(epochs=2, train=40, valid=50, seeds=2, steps=(1.0, 0.5), durations=(1.0, 2.0)),
+    "epsilon": epsilon.Question(epochs=2, train=40, valid=50, seeds=2, steps=(1.0, 0.5), durations=(1.0,)),
     "sign": sign.Question(epochs=2, train=40, valid=50, seeds=2),
     "depth": depth.Question((1, 2), width=8, seeds=1, images=5, epochs=1, train=40, valid=50),
 }
