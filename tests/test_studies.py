@@ -14,13 +14,13 @@ from scipy.stats import ttest_rel
 import eqprop as ep
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.reproduce import as_published, depth, epsilon, sign
+from eqprop.reproduce import PUBLISHED, as_published, depth, epsilon, sign
 from eqprop.reproduce.study import Study, paragraph
 from tests.command import run
 
 RNG = np.random.default_rng(0)
 TINY: dict[str, Any] = {
-    "epsilon": epsilon.Question(epochs=2, train=40, valid=50, seeds=2, steps=(1.0, 0.5), durations=(1.0, 2.0)),
+    "epsilon": epsilon.Question(epochs=2, train=40, valid=50, seeds=2, steps=(1.0, 0.5), durations=(1.0,)),
     "sign": sign.Question(epochs=2, train=40, valid=50, seeds=2),
     "depth": depth.Question((1, 2), width=8, seeds=1, images=5, epochs=1, train=40, valid=50),
 }
@@ -28,7 +28,7 @@ TINY: dict[str, Any] = {
 
 @pytest.fixture
 def digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digits in place of MNIST, which needs fetching: their pixels, and others that are dark."""
+    """Digits in place of MNIST, which needs fetching: their pixels, and others that are dark; and a small network."""
     small = data.load("digits")
 
     def widened(split: data.Split) -> data.Split:
@@ -36,6 +36,8 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     parts = {part: widened(getattr(small, part)) for part in ("train", "valid", "test")}
     monkeypatch.setattr(data, "load", lambda *_: replace(small, **parts))
+    beta, row = PUBLISHED[1]
+    monkeypatch.setitem(PUBLISHED, 1, (beta, replace(row, hidden=(8,))))
 
 
 # ---- what is trained ----

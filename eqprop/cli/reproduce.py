@@ -205,7 +205,7 @@ class Rates(Asked):
 
 @dataclass(frozen=True)
 class Epsilon(Asked):
-    """Does the step size ε matter, when the phases last as long? About 10 minutes on one core."""
+    """Does the step size ε matter, when the phases last as long? About 3 minutes on one core."""
 
     def run(self) -> None:
         self._run(epsilon.Question)

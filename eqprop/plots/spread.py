@@ -25,7 +25,8 @@ def spread(
     """Medians over x, with bars or a band from the first to the third quartile: a panel for each title.
 
     A panel has the labels of its axes, and for each curve's name what was measured at each x, any number of times.
-    `log` has for a title which axes are logarithmic: "x", "y" or "xy". The panels `like` each other have one y-axis.
+    `log` has for a title which axes are logarithmic: "x", "y" or "xy". The panels `like` each other share
+    a y-axis, whose label is at the first of them.
     """
     if not panels or not all(curves for *_, curves in panels.values()):
         raise InputError("there is nothing to draw: give at least one title, and each a curve")
@@ -33,6 +34,7 @@ def spread(
     shared = None
     for k, (title, (xlabel, ylabel, curves)) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(1, len(panels), k, sharey=shared if title in like else None)
+        named = shared is None or title not in like
         shared = axes if title in like else shared
         for style, name, samples in styled(curves):
             x = sorted(samples)
@@ -55,7 +57,7 @@ def spread(
         if "y" in logarithmic:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
-        axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        axes.set(xlabel=xlabel, ylabel=ylabel if named else None, title=title)
         axes.grid(alpha=0.3)
         if any(curves):
             axes.legend(fontsize=8)

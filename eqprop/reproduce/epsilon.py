@@ -61,7 +61,7 @@ class Question(Study):
             f"ε = {e:g}": over_epochs([entry["valid"] for entry in of(entries, e, 1.0)])
             for e in sorted(self.steps, reverse=True)
         }
-        ends = "validation error after the last epoch (%)"
+        ends = "validation error, last epoch (%)"
         free = self.experiment(0.5, 1.0, 0).settling
         panels = {
             "the same duration": ("epoch", "validation error (%)", curves),
