@@ -18,7 +18,7 @@ import eqprop as ep
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.errors import InputError
-from eqprop.reproduce import TABLE_1
+from eqprop.reproduce import TABLE_2
 
 try:
     import torch  # pyright: ignore[reportMissingImports]
@@ -65,7 +65,7 @@ class Schedule:
 
 SCHEDULES = tuple(
     Schedule((784, *row.hidden, 10), row.free_steps, row.nudged_steps, row.rates, batches)
-    for row, batches in zip(TABLE_1.values(), (50, 8, 1), strict=True)
+    for row, batches in zip(TABLE_2.values(), (50, 8, 1), strict=True)
 )
 
 

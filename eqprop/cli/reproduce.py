@@ -110,7 +110,7 @@ class Common:
 
 @dataclass(frozen=True)
 class AsWritten(Common):
-    """Every detail of section 5 and Table 1: the paper's iterations, rates, particles and signs.
+    """Every detail of section 5 and Table 2: the paper's iterations, rates, particles and signs.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 1.5 hours and 4 days on two cores: mind --minutes.
     """

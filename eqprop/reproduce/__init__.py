@@ -2,12 +2,12 @@
 
 from eqprop.reproduce import accelerated, depth, epsilon, rates, report, sign
 from eqprop.reproduce.campaign import Campaign, carry_out
-from eqprop.reproduce.paper import NETS, PUBLISHED, TABLE_1, Trial, as_published, as_written, fast
+from eqprop.reproduce.paper import NETS, PUBLISHED, TABLE_2, Trial, as_published, as_written, fast
 
 __all__ = [
     "NETS",
     "PUBLISHED",
-    "TABLE_1",
+    "TABLE_2",
     "Campaign",
     "Trial",
     "accelerated",

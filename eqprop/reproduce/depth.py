@@ -1,7 +1,7 @@
 """How does the number of free iterations grow with depth, and can it be predicted? (section 5.1)
 
 "We find experimentally that the number of iterations required in the free phase to reach the free fixed point is large
-and grows fast as the number of layers increases (Table 1) … More experimental and theoretical investigation would be
+and grows fast as the number of layers increases (Table 2) … More experimental and theoretical investigation would be
 needed to analyze the number of iterations required, but we leave that for future work." Here is some of it.
 
 Of the clipped step s ← Π(s − ε ∂F/∂s) with the hard sigmoid, let A be the units that are inside the box at the fixed
@@ -39,7 +39,7 @@ from eqprop.errors import InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, start, training_part
 from eqprop.relax import Gradient
 from eqprop.relax.box import inside
-from eqprop.reproduce.paper import TABLE_1
+from eqprop.reproduce.paper import TABLE_2
 from eqprop.reproduce.study import Entry, Study, page
 from eqprop.train import fit
 
@@ -132,7 +132,7 @@ class Question(Study):
         lost = sum(entry["unsettled"] for entry in entries)
         left_out = f"{lost} of {len(entries) * self.images:,} settlings did not end within {self.most:,} iterations"
         text = TEXT.format(
-            q=self, left_out=left_out, iterations=", ".join(str(row.free_steps) for row in TABLE_1.values())
+            q=self, left_out=left_out, iterations=", ".join(str(row.free_steps) for row in TABLE_2.values())
         )
         return page("How many iterations does the free phase take, by depth?", self.sentence(entries), text, rows)
 
@@ -260,7 +260,7 @@ def quartiles(values: list[float]) -> str:
 
 TEXT = """
 "We find experimentally that the number of iterations required in the free phase to reach the free fixed point is large
-and grows fast as the number of layers increases" (section 5.1); Table 1 has {iterations} iterations for 1, 2 and 3
+and grows fast as the number of layers increases" (section 5.1); Table 2 has {iterations} iterations for 1, 2 and 3
 hidden layers of 500 units. Here the hidden layers have {q.width} units, so that the Hessian can be taken apart. The
 clipped gradient step, ε = {q.epsilon:g}, runs from s = 0 until the residual is at most {q.tol:g}, in float64, on
 {q.images} validation images of MNIST in each network (networks of each depth: {q.seeds}). The weights are initial ones

@@ -20,7 +20,7 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, SettlingOptions, start
 from eqprop.markdown import table
 from eqprop.reproduce.diagnosis import measure
-from eqprop.reproduce.paper import TABLE_1
+from eqprop.reproduce.paper import TABLE_2
 from eqprop.reproduce.study import Entry, Study
 from eqprop.train import fit
 
@@ -51,7 +51,7 @@ class Question(Study):
     residuals: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
     def __post_init__(self) -> None:
-        if self.hidden not in TABLE_1:
+        if self.hidden not in TABLE_2:
             raise InputError(f"hidden={self.hidden}: the paper's networks have 1, 2 or 3 hidden layers")
         if self.valid < 1 or not self.residuals:
             raise InputError(f"valid={self.valid}, residuals={self.residuals}: give at least one of each")
@@ -66,7 +66,7 @@ class Question(Study):
                     yield nudge, residual, family, scale
 
     def experiment(self, nudge: str, residual: float, family: str, scale: float) -> Experiment:
-        row = TABLE_1[self.hidden]
+        row = TABLE_2[self.hidden]
         rates = [scale] * len(row.rates) if family == "one rate" else [scale * rate for rate in row.rates]
         return Experiment(
             "mnist",
@@ -112,8 +112,8 @@ class Question(Study):
                 aligned = [_words(_values(one, key, self.layers)) for key in ("cosine", "norm")]
                 cells = [nudge, f"{residual:.0e}", _best(one), _best(many), *aligned]
                 rows.append(dict(zip(HEAD, cells, strict=True)))
-        sizes = "-".join(map(str, (784, *TABLE_1[self.hidden].hidden, 10)))
-        text = TEXT.format(sizes=sizes, q=self, rates=TABLE_1[self.hidden].rates, scales=SCALES)
+        sizes = "-".join(map(str, (784, *TABLE_2[self.hidden].hidden, 10)))
+        text = TEXT.format(sizes=sizes, q=self, rates=TABLE_2[self.hidden].rates, scales=SCALES)
         return [text.strip(), "", *table(rows)]
 
 

@@ -11,7 +11,7 @@ from eqprop.machine import footer
 from eqprop.markdown import table
 from eqprop.reproduce.campaign import Campaign, diagnosis, is_done
 from eqprop.reproduce.diagnosis import EXAMPLES
-from eqprop.reproduce.paper import CHOICES, NETS, PUBLISHED, TABLE_1, Trial
+from eqprop.reproduce.paper import CHOICES, NETS, PUBLISHED, TABLE_2, Trial
 from eqprop.train import Run
 
 
@@ -138,7 +138,7 @@ def by_network(done: list[Outcome]) -> dict[str, list[Outcome]]:
 def row(net: str, some: list[Outcome]) -> dict[str, str]:
     """A line of the table: a network, from one seed or several, beside the paper's."""
     dataset, depth = NETS[some[0].trial.net]
-    paper, rule = TABLE_1[depth], some[0].trial.experiment.build(1, 1)[1].rule
+    paper, rule = TABLE_2[depth], some[0].trial.experiment.build(1, 1)[1].rule
     theirs = dataset == "mnist"
     return {
         "network": net + (f", {len(some)} seeds" if len(some) > 1 else ""),
@@ -209,7 +209,7 @@ def code_rows() -> list[dict[str, str]]:
             "iterations, text": f"{text.free_steps} / {text.nudged_steps}",
             "iterations, code": f"{code.free_steps} / {code.nudged_steps}",
         }
-        for text, (beta, code) in zip(TABLE_1.values(), PUBLISHED.values(), strict=True)
+        for text, (beta, code) in zip(TABLE_2.values(), PUBLISHED.values(), strict=True)
     ]
 
 
