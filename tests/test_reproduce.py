@@ -17,7 +17,7 @@ import pytest
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.experiment import start
-from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, paper, rates
+from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, paper, rates, report
 from eqprop.train import Run
 from tests.command import run
 
@@ -125,6 +125,23 @@ def test_seeds_count_from_the_first() -> None:
     names = ["mnist-2-hidden-seed3", "mnist-2-hidden-seed4", "mnist-3-hidden-accelerated-seed3"]
     assert [trial.name for trial in trials] == names
     assert [trial.experiment.learning.seed for trial in trials] == [3, 4, 3]
+
+
+def test_a_seed_with_a_dead_output_is_given_up_for_the_next(tmp_path: Path) -> None:
+    campaign = Campaign("as-published", ("2",))
+    first, second = (replace(as_published("2", seed), name=f"mnist-2-hidden-seed{seed}") for seed in (0, 1))
+    assert campaign.trials(tmp_path) == [first]
+    dead = [{"valid_error": 0.19}, {"valid_error": 0.17}]
+    assert [campaign.hopeless(first, dead[:n]) for n in (0, 1, 2)] == [False, False, True]
+    assert not campaign.hopeless(first, [{"valid_error": 0.19}, {"valid_error": 0.08}])
+    for other in (Campaign("as-published", ("2",), train=1000), Campaign("as-written", ("2",))):
+        assert not other.hopeless(first, dead)
+    run_ = Run.create(tmp_path / first.name, first.experiment.to_dict())
+    run_.write_history(dead)
+    (run_.folder / "checkpoint.safetensors").touch()
+    assert campaign.trials(tmp_path) == [second]
+    assert campaign.given_up(tmp_path) == [first]
+    assert report.given_up(first, tmp_path) == "mnist-2-hidden-seed0 19.0, 17.0 %"
 
 
 def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:

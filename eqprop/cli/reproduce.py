@@ -64,10 +64,10 @@ class Common:
         sets = campaign.load_data(self.data_dir, screen.print)
         folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{campaign.mode}")
         campaign.save(folder, commands)
-        trials = campaign.trials()
 
         @contextmanager
         def follow(trial: Trial, batches: int) -> Iterator[Any]:
+            trials = campaign.trials(folder)
             screen.print(f"[bold]{trials.index(trial) + 1} of {len(trials)}[/]: {trial.name}", highlight=False)
             learning = trial.experiment.learning
             with TrainingBar(learning.epochs, batches, learning.batch_size) as bar:

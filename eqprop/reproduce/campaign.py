@@ -1,8 +1,9 @@
 """Several training runs in one folder, one after the other, that go on where they were left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,7 @@ class Campaign:
 
     mode: "as-written", "as-published" or "fast".
     nets: which of `NETS`.
-    seed: the first seed.
+    seed: the first seed. As published, a seed is given up if an output dies, and the next one is taken.
     seeds: the first network is trained from so many seeds, to see the spread; the others from one.
     epochs, train, valid: in place of the full ones.
     minutes: a network's training ends with the last epoch that fits in; None: when its epochs are done.
@@ -54,13 +55,31 @@ class Campaign:
             raise InputError(f"minutes={self.minutes}: give a positive number")
         self.trials()  # the settings check themselves
 
-    def trials(self) -> list[Trial]:
+    def trials(self, folder: Path | None = None) -> list[Trial]:
+        """What to train. Where the runs in `folder` show that a seed was given up, the next one takes its place."""
+        found = []
+        for net in self.nets:
+            kept = (trial for trial in self._seeds(net) if not self._given_up(trial, folder))
+            found += islice(kept, self.seeds if net == self.nets[0] else 1)
+        return found
+
+    def given_up(self, folder: Path) -> list[Trial]:
+        """The trials in `folder` that were given up."""
+        tried = (takewhile(lambda trial: Run(folder / trial.name).saved, self._seeds(net)) for net in self.nets)
+        return [trial for some in tried for trial in some if self._given_up(trial, folder)]
+
+    def _seeds(self, net: Net) -> Iterator[Trial]:
         make = {"as-written": paper.as_written, "as-published": paper.as_published, "fast": paper.fast}[self.mode]
-        return [
-            paper.shortened(make(net, seed), self.epochs, self.train, self.valid)
-            for net in self.nets
-            for seed in range(self.seed, self.seed + (self.seeds if net == self.nets[0] else 1))
-        ]
+        return (paper.shortened(make(net, seed), self.epochs, self.train, self.valid) for seed in count(self.seed))
+
+    def _given_up(self, trial: Trial, folder: Path | None) -> bool:
+        return folder is not None and self.hopeless(trial, Run(folder / trial.name).read_history())
+
+    def hopeless(self, trial: Trial, history: list[Record]) -> bool:
+        """Whether an output has died in a network as published: its images, a tenth of all, are never learned then."""
+        epochs = paper.PATIENCE.get(trial.net, len(history) + 1) if self.mode == "as-published" else len(history) + 1
+        full = self.train is None and trial.experiment.dataset == "mnist"
+        return full and len(history) >= epochs and history[epochs - 1]["valid_error"] > 0.1
 
     def enough(self, history: list[Record]) -> bool:
         """Whether the time is up: another epoch as long as the longest would not fit in."""
@@ -84,7 +103,7 @@ class Campaign:
 
     def check(self, folder: Path) -> None:
         """Refuse to go on with fewer epochs than are done."""
-        for trial in self.trials():
+        for trial in self.trials(folder):
             done, asked = len(Run(folder / trial.name).read_history()), trial.experiment.learning.epochs
             if done > asked:
                 raise InputError(f"epochs={asked}, but {folder / trial.name} has already done {done}: ask for more")
@@ -116,11 +135,9 @@ def carry_out(
     after: Callable[[], None] = lambda: None,
 ) -> None:
     """Train what is not trained yet; each run has its own folder in `folder`. `after` is called when one is done."""
-    for trial in campaign.trials():
+    while trial := next((t for t in campaign.trials(folder) if not is_done(campaign, t, folder)), None):
         experiment, examples = trial.experiment, sets[trial.experiment.dataset]
         run = reopen(folder / trial.name, experiment)
-        if is_done(campaign, trial, run):
-            continue
         diagnosis(run).unlink(missing_ok=True)  # of weights that are about to change
         batches = -(-len(training_part(experiment, examples)) // experiment.learning.batch_size)
         with follow(trial, batches) as observe:
@@ -129,7 +146,7 @@ def carry_out(
                 examples,
                 run,
                 checkpoint_seconds=checkpoint_seconds,
-                enough=campaign.enough,
+                enough=lambda history, trial=trial: campaign.enough(history) or campaign.hopeless(trial, history),
                 observe=observe,
             )
         write_json(diagnosis(run), diagnose(experiment, examples, run))
@@ -141,8 +158,9 @@ def diagnosis(run: Run) -> Path:
     return run.folder / "diagnosis.json"
 
 
-def is_done(campaign: Campaign, trial: Trial, run: Run) -> bool:
+def is_done(campaign: Campaign, trial: Trial, folder: Path) -> bool:
     """Whether a trial has all that its campaign asks for."""
+    run = Run(folder / trial.name)
     if not (run.finished and diagnosis(run).exists()):
         return False
     return run.read_result()["epochs"] >= trial.experiment.learning.epochs or campaign.enough(run.read_history())

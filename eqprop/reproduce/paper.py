@@ -46,6 +46,9 @@ NETS: dict[Net, tuple[str, int]] = {
 }
 """The data set and the number of hidden layers."""
 
+PATIENCE: dict[Net, int] = {"2": 2, "2-accelerated": 2, "3": 5, "3-accelerated": 5}
+"""As published: the epochs after which a validation error above 10 % says that an output is dead."""
+
 ACCELERATED = {"relaxation": "block", "accelerate": True, "tol": 1e-6, "free_steps": 200}
 """The free phase of an accelerated network: as far as single precision goes, for 200 sweeps at the most."""
 

@@ -27,9 +27,9 @@ class Outcome(NamedTuple):
 def outcomes(campaign: Campaign, folder: Path) -> list[Outcome]:
     """Of the trials of a campaign that are done, in its folder."""
     found = []
-    for trial in campaign.trials():
-        run = Run(folder / trial.name)
-        if is_done(campaign, trial, run):
+    for trial in campaign.trials(folder):
+        if is_done(campaign, trial, folder):
+            run = Run(folder / trial.name)
             found.append(Outcome(trial, run.read_result(), run.read_history(), read_json(diagnosis(run))))
     return found
 
@@ -48,10 +48,10 @@ def write(campaign: Campaign, folder: Path, commands: list[str]) -> None:
     }
     for name, figure in figures.items():
         write_figure(folder / f"{name}.png", figure)
-    write_atomic(folder / "README.md", markdown(campaign, by_net, commands).encode())
+    write_atomic(folder / "README.md", markdown(campaign, folder, by_net, commands).encode())
 
 
-def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], commands: list[str]) -> str:
+def markdown(campaign: Campaign, folder: Path, by_net: Mapping[str, list[Outcome]], commands: list[str]) -> str:
     """The report."""
     left = len(campaign.trials()) - sum(map(len, by_net.values()))
     lines = [
@@ -63,6 +63,8 @@ def markdown(campaign: Campaign, by_net: Mapping[str, list[Outcome]], commands: 
     ]
     if left:
         lines += ["", f"{left} of {len(campaign.trials())} runs are still to be done."]
+    if lost := [given_up(trial, folder) for trial in campaign.given_up(folder)]:
+        lines += ["", f"{GIVEN_UP.strip()} {'; '.join(lost)}."]
     lines += ["", "![Training and validation error](learning_curves.png)", ""]
     lines += ["![Relative change of the weights](weight_changes.png)", ""]
     lines += ["## How much the weights change", "", CHANGES.strip(), ""]
@@ -100,6 +102,12 @@ three networks, and between 2 and 3 % on images not trained on. *Iterations* are
 phase; in one of them, each layer moves once. *Wall clock*: training, and validation after each epoch, compilation
 included. Several seeds: mean ± standard deviation. The paper's numbers of epochs are those of its published curves; its
 text does not have them.
+"""
+
+GIVEN_UP = """
+An output that its input holds below −β at 0, whatever the image, feels no nudge and never learns. Where the first
+epochs showed such a dead output, the seed was given up, and the next one taken. Validation errors of these, epoch by
+epoch:
 """
 
 CODE = """
@@ -195,6 +203,12 @@ def diagnosis_rows(net: str, outcome: Outcome) -> list[dict[str, str]]:
         }
         for when, found in outcome.diagnosis.items()
     ]
+
+
+def given_up(trial: Trial, folder: Path) -> str:
+    """A trial that was given up, and how it went."""
+    errors = [f"{100 * record['valid_error']:.1f}" for record in Run(folder / trial.name).read_history()]
+    return f"{trial.name} {', '.join(errors)} %"
 
 
 def code_rows() -> list[dict[str, str]]:
