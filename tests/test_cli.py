@@ -20,7 +20,7 @@ from eqprop.cli.evaluate import Evaluate
 from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
 from eqprop.data import NAMES
-from eqprop.experiment import PRESETS, Experiment
+from eqprop.experiment import PRESETS, Experiment, preset
 from eqprop.experiment.perform import evaluate, start
 
 GROUPS = ("network", "cost", "settling", "learning")
@@ -229,9 +229,9 @@ def test_help_mentions_every_option(command: str, capsys: pytest.CaptureFixture[
 
 
 def test_help_shows_the_defaults_of_the_data_set(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, preset in PRESETS.items():
+    for name, usual in PRESETS.items():
         assert run("train", name, "--help") == 0
-        assert f"passes over the training examples (default: {preset.learning.epochs})" in capsys.readouterr().out
+        assert f"passes over the training examples (default: {usual.learning.epochs})" in capsys.readouterr().out
 
 
 def test_python_m_eqprop_is_the_command() -> None:
@@ -364,6 +364,20 @@ def test_gradient_steps_take_the_same_time_whatever_their_size() -> None:
     assert (rule.free.steps, rule.nudged.steps) == (4, 8)
 
 
+def test_the_method_and_the_architecture_decide_defaults_too() -> None:
+    def settings(*words: str) -> tuple[Any, ...]:
+        command = parse(["train", *words])
+        assert isinstance(command, Train)
+        chosen = command.experiment
+        return chosen.network.activation, chosen.settling.beta, chosen.settling.relaxation
+
+    assert settings("digits") == ("hard_sigmoid", 0.9, "block")
+    assert settings("digits", "--architecture", "fully-connected") == ("hard_sigmoid", 0.9, "gradient")
+    assert settings("digits", "--method", "stochastic") == ("tanh", None, "block")
+    asked = ("--activation", "sigmoid", "--beta", "0.9")
+    assert settings("--method", "stochastic", *asked, "mnist") == ("sigmoid", 0.9, "block")
+
+
 @pytest.mark.parametrize(
     ("architecture", "options", "joined"),
     [
@@ -384,7 +398,9 @@ def test_other_architectures_have_rates_pictures_and_a_name(
 
 @pytest.mark.parametrize("architecture", ["skip", "fully-connected"])
 def test_other_architectures_learn(architecture: str) -> None:
-    of = experiment({"hidden": (50,), "architecture": architecture, "train": 600, "epochs": 6})
+    of = preset("digits", architecture=architecture)
+    learning = replace(of.learning, train=600, epochs=6, learning_rate=(0.005,))
+    of = replace(of, network=replace(of.network, hidden=(50,)), learning=learning)
     digits = data.load("digits")
     trainer, state = start(of, digits)
     state, _ = fit(trainer, state, digits.train[:600].v, epochs=6)

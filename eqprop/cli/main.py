@@ -32,7 +32,9 @@ def main(args: list[str] | None = None) -> int:
 
 
 def parse(args: list[str]) -> Command:
-    """The command with its options; `train` takes its defaults from the data set or the run that is named."""
+    """The command with its options; `train` takes its defaults from the run that is named, or from the data set, the
+    method and the architecture.
+    """
 
     def read(default: train.Train) -> Command:
         commands: Any = (
@@ -52,13 +54,14 @@ def parse(args: list[str]) -> Command:
         )
 
     guess = args[1] if args[:1] == ["train"] and args[1:2] and args[1] in PRESETS else "digits"
-    command = read(train.Train.of(PRESETS[guess]))
+    command = read(train.Train.of(guessed := PRESETS[guess]))
     if not isinstance(command, train.Train):
         return command
     if command.output.resume is not None:
         # What is not on the command line comes from the run; what is must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)))
-    return command if command.dataset == guess else read(train.Train.of(PRESETS[command.dataset]))
+    usual = train.usual(command)
+    return command if usual == guessed else read(train.Train.of(usual))
 
 
 def explain(word: str, reason: object, status: int) -> int:

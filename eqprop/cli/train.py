@@ -12,13 +12,13 @@ from eqprop.cli.folders import fresh_folder
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.experiment import (
-    PRESETS,
     CostOptions,
     Experiment,
     LearningOptions,
     NetworkOptions,
     SettlingOptions,
     perform,
+    preset,
     start,
     training_part,
 )
@@ -119,6 +119,11 @@ def saved(folder: Path) -> Experiment:
     return Experiment.from_dict(Run.open(folder).config)
 
 
+def usual(of: Experiment | Train) -> Experiment:
+    """The settings that are had unless others are asked for."""
+    return preset(of.dataset, of.learning.method, of.network.architecture)
+
+
 def check_use(experiment: Experiment) -> None:
     """Refuse settings of settling that are asked for, but mean nothing to the method; and targets it cannot learn."""
     low, high = ACTIVATIONS[experiment.network.activation].low, ACTIVATIONS[experiment.network.activation].high
@@ -127,9 +132,9 @@ def check_use(experiment: Experiment) -> None:
             f"targets={experiment.cost.targets} are ends of the box, where outputs do not learn by "
             f"method={experiment.learning.method}: give --targets 0.2 0.8 --bias 0.26, as `eqprop compare` does"
         )
-    usual = vars(PRESETS[experiment.dataset].settling)
+    usual_settling = vars(usual(experiment).settling)
     for name, value in vars(experiment.settling).items():
-        if name not in experiment.method.uses and value != usual[name]:
+        if name not in experiment.method.uses and value != usual_settling[name]:
             raise InputError(f"{name}={value} does nothing for method={experiment.learning.method}: leave it out")
 
 

@@ -12,7 +12,7 @@ from eqprop.compare.limit import weak_feedback
 from eqprop.compare.modes import different_modes
 from eqprop.compare.speed import speeds
 from eqprop.errors import InputError
-from eqprop.experiment import METHODS, PRESETS, CostOptions, Experiment, SettlingOptions, perform, reopen, training_part
+from eqprop.experiment import METHODS, CostOptions, Experiment, SettlingOptions, perform, preset, reopen, training_part
 from eqprop.experiment.parsing import from_dict
 from eqprop.files import read_json, write_json
 from eqprop.train import Progress, Run
@@ -61,10 +61,9 @@ class Contest:
         exact gradient is 0, and a push away from the target moves nothing. Phases come closer to rest than in `eqprop
         train`: to contrast a free phase with another, it has to be finished.
         """
-        usual = PRESETS[dataset]
+        usual = preset(dataset, method)
         learning = replace(
             usual.learning,
-            method=method,
             learning_rate=(0.001,),
             epochs=EPOCHS[dataset] if self.epochs is None else self.epochs,
             train=self.train if dataset == "mnist" else None,

@@ -2,7 +2,7 @@
 
 from eqprop.experiment.methods import METHODS, Method
 from eqprop.experiment.perform import evaluate, perform, reopen, start, training_part
-from eqprop.experiment.presets import PRESETS
+from eqprop.experiment.presets import PRESETS, preset
 from eqprop.experiment.settings import (
     CostOptions,
     Experiment,
@@ -22,6 +22,7 @@ __all__ = [
     "SettlingOptions",
     "evaluate",
     "perform",
+    "preset",
     "reopen",
     "start",
     "training_part",

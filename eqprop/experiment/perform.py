@@ -89,14 +89,9 @@ def reopen(folder: Path, experiment: Experiment) -> Run:
         return Run.create(folder, experiment.to_dict())
     before = Experiment.from_dict(run.config)
     epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
-    if spelt_out(epochs) != spelt_out(experiment):
+    if epochs != experiment:
         raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
     return run
-
-
-def spelt_out(experiment: Experiment) -> Experiment:
-    """The experiment with the relaxation that it means by default, as older versions wrote it down."""
-    return replace(experiment, settling=replace(experiment.settling, relaxation=experiment.relaxation))
 
 
 def times(history: list[dict[str, float]]) -> dict[str, float]:

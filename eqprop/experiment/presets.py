@@ -1,5 +1,8 @@
-"""The settings that each data set is trained with unless others are asked for."""
+"""The settings that a network is trained with unless others are asked for."""
 
+from dataclasses import replace
+
+from eqprop.experiment.methods import METHODS
 from eqprop.experiment.settings import Experiment, LearningOptions, SettlingOptions
 
 PRESETS = {
@@ -11,3 +14,19 @@ PRESETS = {
     "mnist": Experiment("mnist"),
     "fashion": Experiment("fashion"),
 }
+
+
+def preset(dataset: str, method: str = "equilibrium", architecture: str = "layered") -> Experiment:
+    """Those of the data set, and what the method and the architecture need besides.
+
+    Noise leaves any box: it takes an activation that is nowhere flat, and a nudge that needs no box to be stable.
+    Synapses within a layer make the steps of block descent short: gradient steps take their place.
+    """
+    usual = PRESETS[dataset]
+    network = replace(usual.network, architecture=architecture)
+    settling, learning = usual.settling, replace(usual.learning, method=method)
+    if METHODS[method].noise:
+        network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
+    if architecture == "fully-connected":
+        settling = replace(settling, relaxation="gradient")
+    return replace(usual, network=network, settling=settling, learning=learning)

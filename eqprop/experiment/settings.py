@@ -38,7 +38,7 @@ class NetworkOptions:
     """each layer joined to the next; the output joined to all layers besides; or every unit to every other, which has
     one hidden layer"""
     activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh"] = "hard_sigmoid"
-    """ρ; the paper's is the hard sigmoid"""
+    """ρ; the paper's is the hard sigmoid; with noise the default is tanh, for noise leaves any box"""
     gain: float = 0.5
     """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""
     bias: float = 0.0
@@ -73,9 +73,9 @@ class SettlingOptions:
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     growth: float = 1.0
     """β is multiplied by it after each epoch"""
-    relaxation: Literal["block", "gradient"] | None = None
-    """block descent, or the paper's clipped gradient step; None: block descent, but gradient steps in a fully connected
-    network, where synapses within a layer make the steps of block descent short"""
+    relaxation: Literal["block", "gradient"] = "block"
+    """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
+    synapses within a layer make the steps of block descent short"""
     omega: float | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
     nudged_relaxation: Literal["block", "gradient"] | None = None
@@ -197,12 +197,6 @@ class Experiment:
     def method(self) -> Method:
         return METHODS[self.learning.method]
 
-    @property
-    def relaxation(self) -> str:
-        """That of the free phase."""
-        usual = "gradient" if self.network.architecture == "fully-connected" else "block"
-        return self.settling.relaxation or usual
-
     def build(self, inputs: int, outputs: int) -> tuple[Any, Trainer]:
         """The network and its trainer, for examples with so many inputs and outputs."""
         layers, cost = self._layers(inputs, outputs), _cost(self.cost)
@@ -243,9 +237,9 @@ class Experiment:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
-        free = self._relaxation(self.relaxation, chosen.free_steps, (2, 7), shared)
+        free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared)
         nudged = self._relaxation(
-            kind or self.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, backward=True
+            kind or chosen.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, backward=True
         )
         return Phases(free, nudged, self._nudge())
 
