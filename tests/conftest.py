@@ -2,19 +2,18 @@
 
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
-# Before JAX is imported: half of the time to compile. An option that XLA does not know would end it, hence the version.
-if version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+# Without it, scikit-learn leaves one of its checks out; SciPy reads it when it is imported.
+os.environ["SCIPY_ARRAY_API"] = "1"
 
 import jax
 import pytest
 from hypothesis import settings
 
-# Without it, scikit-learn leaves one of its checks out; SciPy reads it when it is imported.
-os.environ["SCIPY_ARRAY_API"] = "1"
+from eqprop.compile import compile_quickly
+
+compile_quickly()  # for the processes that tests start as well
 
 # Both workers, the processes that tests start, and the next run share what was compiled.
 STORE = {

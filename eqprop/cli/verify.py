@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
+from eqprop.compile import compile_quickly
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
 
@@ -34,6 +35,7 @@ class Verify:
     """print the results as one JSON object, the last line of stdout"""
 
     def run(self) -> None:
+        compile_quickly()
         from eqprop.claims import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
 
         claims = {claim.name: claim for claim in CLAIMS}
