@@ -24,8 +24,7 @@ class Langevin(eqx.Module):
     ds = −∂F/∂s dt.
 
     The box of F is not used: noise would leave it at every step, and F is defined outside of it. There the hard sigmoid
-    is flat, and a unit feels nothing of the others until it is back: to learn with noise, take a small T, or tanh or
-    the sigmoid.
+    is flat, and a unit feels nothing of the others until it is back: to learn with noise, take tanh or the sigmoid.
     """
 
     temperature: float = 1.0
