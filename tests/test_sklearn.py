@@ -176,7 +176,8 @@ def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
 def test_other_architectures_learn_and_are_what_they_say(architecture: str, data: Any, tmp_path: Path) -> None:
     """The outputs are had by another relaxation, in the network without room to spare."""
     X, y = data
-    model = EqPropClassifier(20, architecture=architecture, **QUICK).fit(X, y)
+    # Fully connected on iris, 30 epochs end in the middle of learning (0.63 and 0.95 with two seeds, 0.97 after 100).
+    model = EqPropClassifier(20, architecture=architecture, max_iter=100, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
     x = np.clip((X - X.mean(0)) / X.std(0) / 3, -1, 1)
     net, outputs = model.network_, model.n_outputs_
