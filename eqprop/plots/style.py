@@ -43,7 +43,8 @@ def over_epochs(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
         axes.set_axis_off()
     panels = list(grid[: len(titles)])
     for axes, title in zip(panels, titles, strict=True):
-        axes.set(xlabel="epoch", title=title)
+        axes.set_xlabel("epoch")
+        axes.set_title(title, fontsize="medium")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
     return figure, panels

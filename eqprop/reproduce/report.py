@@ -152,7 +152,9 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
         "network": net + (f", {len(some)} seeds" if len(some) > 1 else ""),
         "epochs": _over([o.result["epochs"] for o in some], "{:.0f}"),
         "paper's epochs": str(paper.epochs) if theirs else "–",
-        "iterations": f"{rule.free.steps} / {rule.nudged.steps}" + ("" if rule.nudge.uses_free else ", twice"),
+        "iterations": ("≤ " if rule.free.tol is not None else "")
+        + f"{rule.free.steps} / {rule.nudged.steps}"
+        + ("" if rule.nudge.uses_free else ", twice"),
         "paper's iterations": f"{paper.free_steps} / {paper.nudged_steps}" if theirs else "–",
         "training error": _error(some, "train"),
         "validation error": _error(some, "valid"),
