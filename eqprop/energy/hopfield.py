@@ -91,9 +91,11 @@ class Hopfield:
     def skip(cls, *sizes: int, activation: Activation = hard_sigmoid) -> "Hopfield":
         """A layered network whose output is also joined to the input and to every hidden layer.
 
-        >>> net = Hopfield.skip(784, 500, 500, 10)
-        >>> [f"{synapse.pre}-{synapse.post}" for synapse in net.synapses[3:]]
-        ['input-output', 'hidden1-output']
+        The rest is as in `layered`.
+
+            >>> net = Hopfield.skip(784, 500, 500, 10)
+            >>> [f"{synapse.pre}-{synapse.post}" for synapse in net.synapses[3:]]
+            ['input-output', 'hidden1-output']
         """
         net = cls.layered(*sizes, activation=activation)
         names = [layer for layer, _ in net.layers]
