@@ -13,9 +13,9 @@ import eqprop as ep
 from benchmarks.nets import recipe
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
-from eqprop.data import Dataset, load
-from eqprop.experiment.perform import start
-from eqprop.reproduce import TABLE_2
+from eqprop.data import Dataset, Split, load
+from eqprop.study import Setup
+from eqprop.study.paper import TABLE_2
 
 LEVELS = (5.0, 2.5)
 TEXT = """
@@ -48,16 +48,16 @@ def run(short: bool) -> Report:
     rows, curves = [], {}
     for hidden in (1, 2, 3):
         experiment = recipe(hidden, epochs=2 if short else 10)
-        trainer, state = start(experiment, data)
+        setup = experiment.build(data)
         print(f"  {hidden} hidden, default", flush=True)
-        ours = learn(trainer, state, data, experiment.learning.epochs)
+        ours = learn(setup.trainer, setup.state, setup.feed, data, experiment.learning.epochs)
         print(f"  {hidden} hidden, paper", flush=True)
-        theirs = learn(*paper(hidden, data, exact=hidden == 1), data, epochs)
-        times = seconds_per_example(hidden, trainer, state, data, short)
+        theirs = learn(*paper(hidden, data.train, exact=hidden == 1), data, epochs)
+        times = seconds_per_example(hidden, setup, short)
         if hidden > 1:
             # By the ratio within the race, so that the state of the machine does not matter.
             ratio = np.median(times["paper"] / times["default"])
-            ours_per_example = ours.seconds[-1] / ours.batches[-1] / trainer.batch_size
+            ours_per_example = ours.seconds[-1] / ours.batches[-1] / setup.feed.batch_size
             theirs = theirs._replace(seconds=theirs.batches * 20 * ratio * ours_per_example)
         curves[hidden] = ours, theirs
         for level in LEVELS:
@@ -79,35 +79,36 @@ def run(short: bool) -> Report:
     return Report("Time to an error on MNIST", TEXT.format(epochs=epochs), rows, lambda: draw(curves))
 
 
-def paper(hidden: int, data: Dataset, *, exact: bool) -> tuple[ep.Trainer, ep.TrainState]:
+def paper(hidden: int, train: Split, *, exact: bool) -> tuple[ep.Trainer, ep.TrainState, ep.Arrays]:
     """The paper's recipe, or one that reaches the fixed points of its free phase sooner."""
     row = TABLE_2[hidden]
     net = ep.Hopfield.layered(784, *[500] * hidden, 10)
     F = ep.Total(net, ep.SquaredError())
     settle = ep.Gradient(steps=row.free_steps) if exact else ep.Block(steps=20, tol=1e-3, accelerate=True)
+    rates = net.per_layer(dict(zip(net.free, row.rates, strict=True)))
     trainer = ep.Trainer(
         F,
         ep.EquilibriumPropagation(ep.RandomSign(1.0), settle, ep.Gradient(steps=row.nudged_steps)),
-        optax.sgd(1.0),
-        batch_size=20,
-        rates=net.per_layer(dict(zip(net.free, row.rates, strict=True))),
+        ep.Rated(optax.sgd(1.0), rates),
         persistent=True,
         metrics={"error": F.cost.misclassified},
     )
-    return trainer, trainer.init(net.init(jax.random.key(0)), len(data.train), jax.random.key(1))
+    feed = ep.Shuffled(train.v, batch_size=20)
+    return trainer, trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1)), feed
 
 
-def learn(trainer: ep.Trainer, state: ep.TrainState, data: Dataset, epochs: int, times: int = 8) -> Curve:
+def learn(
+    trainer: ep.Trainer, state: ep.TrainState, feed: ep.Feed, data: Dataset, epochs: int, times: int = 8
+) -> Curve:
     """Train, and look at the validation error `times` times an epoch."""
-    train = jax.tree.map(jax.numpy.asarray, data.train.v)
-    jax.block_until_ready(trainer.advance(state, train, 1))  # compiles
-    batches = trainer.batches(len(data.train))
+    jax.block_until_ready(trainer.advance(state, feed, 1))  # compiles
+    batches = feed.batches
     stops = np.linspace(0, batches, times + 1).astype(int)
     points, seconds = [], 0.0
     for epoch in range(epochs):
         for begin, end in pairwise(stops):
             began = time.perf_counter()
-            state = jax.block_until_ready(trainer.advance(state, train, int(end - begin)))
+            state = jax.block_until_ready(trainer.advance(state, feed, int(end - begin)))
             seconds += time.perf_counter() - began
             points.append((epoch * batches + end, seconds, 100 * trainer.measure(state.theta, data.valid.v)["error"]))
         print(f"    epoch {epoch + 1}: {seconds:.1f} s, validation error {points[-1][2]:.2f} %", flush=True)
@@ -116,24 +117,21 @@ def learn(trainer: ep.Trainer, state: ep.TrainState, data: Dataset, epochs: int,
     return Curve(passed, spent, valid, 100 * trainer.measure(state.theta, data.test.v)["error"])
 
 
-def seconds_per_example(
-    hidden: int, trainer: ep.Trainer, state: ep.TrainState, data: Dataset, short: bool
-) -> dict[str, np.ndarray]:
-    """Of our training step and of the paper's exact schedule, in turns."""
-    train = jax.tree.map(lambda a: jax.numpy.asarray(a[:2000]), data.train.v)
-    exact, begin = paper(hidden, data, exact=True)
-    begin = begin._replace(particles=jax.tree.map(lambda p: p[:2000], begin.particles))
+def seconds_per_example(hidden: int, setup: Setup, short: bool) -> dict[str, np.ndarray]:
+    """Of our training step and of the paper's exact schedule, in turns, on the first 2,000 examples."""
+    feed = ep.Shuffled(setup.train[:2000].v, setup.feed.batch_size)
+    exact, begin, small = paper(hidden, setup.train[:2000], exact=True)
     ours, theirs = 20, {1: 100, 2: 10, 3: 2}[hidden]
     times = race(
         {
-            "default": lambda: jax.block_until_ready(trainer.advance(state, train, ours)),
-            "paper": lambda: jax.block_until_ready(exact.advance(begin, train, theirs)),
+            "default": lambda: jax.block_until_ready(setup.trainer.advance(setup.state, feed, ours)),
+            "paper": lambda: jax.block_until_ready(exact.advance(begin, small, theirs)),
         },
         rounds=3 if short else 9,
     )
     return {
-        "default": times["default"] / ours / trainer.batch_size,
-        "paper": times["paper"] / theirs / exact.batch_size,
+        "default": times["default"] / ours / feed.batch_size,
+        "paper": times["paper"] / theirs / small.batch_size,
     }
 
 

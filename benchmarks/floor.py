@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from benchmarks.nets import recipe
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
+from eqprop.relax import Stepwise
+from eqprop.train import Feed, Shuffled, Trainer, TrainState
 
 TEXT = """
 A minibatch of 100 of the default recipe (gathering, both phases, gradient, Adam, metrics) against a compiled program
@@ -24,22 +26,25 @@ def run(short: bool) -> Report:
     rows = []
     for hidden in (1, 2, 3):
         experiment = recipe(hidden, batch_size=BATCH)
-        net, trainer = experiment.build(784, 10)
+        net, trainer = experiment.assemble(784, 10, minibatches)
         theta = net.init(jax.random.key(0))
         x = jax.random.uniform(jax.random.key(1), (minibatches * BATCH, 784))
         y = jax.nn.one_hot(jnp.arange(len(x)) % 10, 10)
-        state = trainer.init(theta, len(x), jax.random.key(2))
+        feed = Shuffled((x, y), BATCH)
+        state = trainer.init(theta, feed, jax.random.key(2))
         sizes = experiment.sizes(784, 10)
-        bare = products(sizes, trainer.rule.free.steps, trainer.rule.nudged.steps, minibatches)
+        free, nudged, _ = experiment.phases
+        assert isinstance(free, Stepwise) and isinstance(nudged, Stepwise)
+        bare = products(sizes, free.steps, nudged.steps, minibatches)
 
-        def ours(trainer: Any = trainer, state: Any = state, v: Any = (x, y)) -> None:
-            jax.block_until_ready(trainer.advance(state, v, minibatches))
+        def ours(trainer: Trainer = trainer, state: TrainState = state, feed: Feed = feed) -> None:
+            jax.block_until_ready(trainer.advance(state, feed, minibatches))
 
         times = race({"ours": ours, "bare": bare}, rounds)
         rows.append(
             {
                 "network": "-".join(map(str, sizes)),
-                "sweeps": f"{trainer.rule.free.steps} free, 2 × {trainer.rule.nudged.steps} nudged",
+                "sweeps": f"{free.steps} free, 2 × {nudged.steps} nudged",
                 "products, ms": spread(1000 * times["bare"] / minibatches),
                 "training step, ms": spread(1000 * times["ours"] / minibatches),
                 "ratio": spread(times["ours"] / times["bare"]),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import eqprop as ep
 from benchmarks.nets import Trained, trained
 from benchmarks.report import Report
-from eqprop.energy.synapse import name
+from eqprop.tree import cosine
 
 BETAS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 SWEEPS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -49,9 +49,9 @@ def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]
 
     def gradient(rule: ep.EquilibriumPropagation) -> tuple[list[Any], bool]:
         """The gradient of each layer's weights, and whether all examples came to rest."""
-        found, _, phases = rule(trainer.F, theta, v, rest, jax.random.key(0))
-        settled = phases.free.converged.all() & phases.nudged.converged.all()
-        return [found["W"][name(synapse)] for synapse in net.synapses], bool(settled)
+        found = rule(trainer.F, theta, v, rest, jax.random.key(0))
+        settled = all(bool(phase.converged.all()) for phase in found.phases.values())
+        return [found.gradient["W"][synapse.name] for synapse in net.synapses], settled
 
     def converged(beta: float) -> list[Any]:
         found, settled = gradient(ep.EquilibriumPropagation(ep.Symmetric(beta), exact, exact))
@@ -61,7 +61,7 @@ def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]
 
     def row(varied: str, value: Any, found: list[Any], reference: list[Any]) -> dict[str, Any]:
         layers = [
-            (cosine(a, b), float(jnp.linalg.norm(a) / jnp.linalg.norm(b)))
+            (float(cosine(a, b)), float(jnp.linalg.norm(a) / jnp.linalg.norm(b)))
             for a, b in zip(found, reference, strict=True)
         ]
         print(f"  {hidden} hidden, {varied} {value}: {layers}", flush=True)
@@ -69,17 +69,12 @@ def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]
 
     truth = converged(NEAR_ZERO)
     rows = [row("β", beta, converged(beta), truth) for beta in BETAS]
-    own = trainer.rule.nudge.beta
+    own = 1 / len(net.free)
     same = converged(own)
     for k in SWEEPS:
         cut = ep.EquilibriumPropagation(ep.Symmetric(own), ep.Block(steps=2 * k), ep.Block(steps=k, backward=True))
         rows.append(row("sweeps", k, gradient(cut)[0], same))
-    default = ep.EquilibriumPropagation()
-    return [*rows, row("default", default.nudge.beta, gradient(default)[0], converged(default.nudge.beta))]
-
-
-def cosine(a: Any, b: Any) -> float:
-    return float(jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-300))
+    return [*rows, row("default", 0.5, gradient(ep.EquilibriumPropagation())[0], converged(0.5))]
 
 
 def words(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.report import Report
 from benchmarks.timing import race
-from eqprop.experiment import PRESETS, Experiment
 from eqprop.plots import FIRST, SECOND
-from eqprop.train import TrainState
+from eqprop.study import PRESETS, Experiment
+from eqprop.train import Shuffled, TrainState
 
 DEFAULT = PRESETS["mnist"]
 TURN = 0.2
@@ -63,14 +62,14 @@ class Training:
     """An experiment on random data of MNIST's shape, with as many minibatches a turn as `TURN` allows."""
 
     def __init__(self, experiment: Experiment, whole_epoch: bool):
-        net, self.trainer = experiment.build(784, 10)
         chosen, random = experiment.learning, np.random.default_rng(0)
         examples = chosen.train or 100 * chosen.batch_size
         x = random.random((examples, 784), np.float32)
-        self.v = jnp.asarray(x), jax.nn.one_hot(random.integers(10, size=examples), 10)
+        self.feed = Shuffled((x, jax.nn.one_hot(random.integers(10, size=examples), 10)), chosen.batch_size)
+        self.batches = self.feed.batches
+        net, self.trainer = experiment.assemble(784, 10, self.batches)
         theta = net.init(jax.random.key(0), experiment.network.gain)
-        self.state = self.trainer.init(theta, examples, jax.random.key(1))
-        self.batches = self.trainer.batches(examples)
+        self.state = self.trainer.init(theta, self.feed, jax.random.key(1))
         if not whole_epoch:
             self.train(1)  # compiles
             began = time.perf_counter()
@@ -79,7 +78,7 @@ class Training:
         self.examples = self.batches * chosen.batch_size
 
     def train(self, batches: int | None = None) -> TrainState:
-        return jax.block_until_ready(self.trainer.advance(self.state, self.v, batches or self.batches))
+        return jax.block_until_ready(self.trainer.advance(self.state, self.feed, batches or self.batches))
 
 
 def measure(sweep: Sweep, rounds: int) -> np.ndarray:

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 
 import eqprop as ep
 from benchmarks.report import Report
-from eqprop.energy.total import cost_of
 from eqprop.plots import FIRST, SECOND
 
 SIZES, EXAMPLES, NUDGED = (784, 500, 500, 10), 20, 10
@@ -37,8 +36,7 @@ From {first:,} to {last:,} steps, temporary memory of ours changes by {ours_temp
 def ours(F: ep.Total, theta: Any, v: Any, s: Any, *, steps: int) -> Any:
     """The gradient by Equilibrium Propagation."""
     rule = ep.EquilibriumPropagation(ep.Symmetric(0.1), ep.Gradient(steps=steps), ep.Gradient(steps=NUDGED))
-    gradient, _, _ = rule(F, theta, v, s, jax.random.key(0))
-    return gradient
+    return rule(F, theta, v, s, jax.random.key(0)).gradient
 
 
 def bptt(F: ep.Total, theta: Any, v: Any, s: Any, *, steps: int) -> Any:
@@ -47,7 +45,7 @@ def bptt(F: ep.Total, theta: Any, v: Any, s: Any, *, steps: int) -> Any:
 
     def objective(theta: Any) -> jax.Array:
         settled, _ = jax.lax.scan(lambda s, _: (relaxation(F, theta, v, 0.0, s)[0], None), s, length=steps)
-        return jnp.mean(jax.vmap(cost_of(F), in_axes=(None, 0, 0))(theta, v, settled))
+        return jnp.mean(jax.vmap(F.cost_at, in_axes=(None, 0, 0))(theta, v, settled))
 
     return jax.grad(objective)(theta)
 

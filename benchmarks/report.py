@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from eqprop.files import write_atomic
-from eqprop.machine import machine
+from eqprop.provenance import machine_and_versions
+from eqprop.store.atomic import write_atomic
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 
@@ -47,7 +47,7 @@ def publish(name: str, report: Report, *, short: bool, folder: Path) -> None:
         "text": report.text,
         "short": short,
         "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
+        "machine": machine_and_versions(),
         "rows": report.rows,
     }
     write_atomic(folder / f"{name}.json", (json.dumps(kept, indent=1, ensure_ascii=False) + "\n").encode())

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -18,7 +17,7 @@ import eqprop as ep
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.errors import InputError
-from eqprop.reproduce import TABLE_2
+from eqprop.study.paper import TABLE_2
 
 try:
     import torch  # pyright: ignore[reportMissingImports]
@@ -75,19 +74,18 @@ class Ours:
     def __init__(self, schedule: Schedule, theta: Any, v: Any, nudge: ep.Nudge | None = None):
         net = ep.Hopfield.layered(*schedule.sizes)
         free, nudged = (ep.Gradient(steps=steps, epsilon=EPSILON) for steps in (schedule.free, schedule.nudged))
+        rates = net.per_layer(dict(zip(net.free, schedule.rates, strict=True)))
         self.trainer = ep.Trainer(
             ep.Total(net, ep.SquaredError()),
             ep.EquilibriumPropagation(nudge or ep.RandomSign(1.0), free, nudged),
-            optax.sgd(1.0),
-            batch_size=SIZE,
-            rates=net.per_layer(dict(zip(net.free, schedule.rates, strict=True))),
+            ep.Rated(optax.sgd(1.0), rates),
             persistent=True,
         )
-        self.v = jax.tree.map(jnp.asarray, v)
-        self.state = self.trainer.init(theta, len(v[0]), jax.random.key(1))
+        self.feed = ep.Shuffled(v, SIZE)
+        self.state = self.trainer.init(theta, self.feed, jax.random.key(1))
 
     def train(self, batches: int) -> ep.TrainState:
-        return jax.block_until_ready(self.trainer.advance(self.state, self.v, batches))
+        return jax.block_until_ready(self.trainer.advance(self.state, self.feed, batches))
 
 
 class Eager:

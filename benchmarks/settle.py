@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import eqprop as ep
 from benchmarks.nets import trained
 from benchmarks.report import Report
-from eqprop.relax.box import residual
+from eqprop.types import Array, Layers, Scalar, Theta
 
 TOLERANCES = (1e-2, 1e-4, 1e-6)
 SYNCHRONOUS, DEFAULT = "synchronous", "block, accelerated"
@@ -25,7 +25,7 @@ within {most} steps of the synchronous or a quarter as many of the others.
 """
 
 
-def relaxations(most: int, quick: int) -> dict[str, ep.Relaxation]:
+def relaxations(most: int, quick: int) -> dict[str, ep.Stepwise]:
     return {
         SYNCHRONOUS: ep.Gradient(steps=most),
         "synchronous, accelerated": ep.Gradient(steps=most, accelerate=True),
@@ -57,15 +57,14 @@ def run(short: bool) -> Report:
     return Report("Settling: steps to a residual", TEXT.format(most=most, examples=examples), rows, lambda: draw(rows))
 
 
-def residuals(relaxation: ep.Relaxation, F: Any, theta: Any, x: Any, net: ep.Hopfield) -> np.ndarray:
+def residuals(relaxation: ep.Stepwise, F: ep.System, theta: Theta, x: Array, net: ep.Hopfield) -> np.ndarray:
     """The residual of every example (first axis) after 0, 1, … steps."""
 
-    def distance(x: Any, s: Any) -> Any:
-        force = jax.tree.map(jnp.negative, jax.grad(F, argnums=3)(theta, (x, None), 0.0, s))
-        return residual(F, s, force)
+    def distance(x: Array, s: Layers) -> Scalar:
+        return F.space.residual(s, F.force(theta, (x, None), 0.0, s))
 
     @jax.jit
-    def path(x: Any) -> Any:
+    def path(x: Array) -> Array:
         trace = relaxation.trace(F, theta, (x, None), 0.0, net.rest(len(x)))
         # One time after the other: all at once would hold every product of the way.
         along = jax.tree.map(lambda u: jnp.moveaxis(u, 1, 0), trace.state)

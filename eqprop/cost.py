@@ -1,65 +1,130 @@
 """C, the cost: what is wanted of a settled state (paper, sections 2.1 and 3.1)."""
 
 import abc
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from eqprop.errors import InputError
+from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
 
 
-@dataclass(frozen=True)
-class Cost(abc.ABC):
+class Cost(eqx.Module):
+    """C(θ, y, s) → a number, for one example with the target y.
+
+    A plain function will do where a cost is asked for. A class can say more: what the network predicts, and through
+    `Curved` and `Clampable` what some relaxations and rules ask for.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, theta: Theta, y: Data, s: State) -> Scalar:
+        """C, which JAX can differentiate with respect to θ and s."""
+
+    def predict(self, theta: Theta, s: State) -> Array:
+        """The outputs of one example, which C compares with the target."""
+        raise InputError(
+            f"cost={self!r} does not say what is predicted: subclass eqprop.Cost, and give it predict(theta, s)"
+        )
+
+    def misclassified(self, theta: Theta, v: tuple[Data, Array], s: State) -> Array:
+        """A metric: 1 if the largest output is not where the target y of v = (x, y) is largest (section 5)."""
+        _, y = v
+        return (jnp.argmax(self.predict(theta, s)) != jnp.argmax(y)).astype(jnp.float32)
+
+
+class Curved(abc.ABC):
+    """What block descent asks of a cost."""
+
+    @abc.abstractmethod
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
+        """A bound on β ∂²C/∂s² for each layer that C looks at."""
+
+
+class Clampable(abc.ABC):
+    """A cost of outputs alone, which are held where it is least when β is infinite (section 4.1)."""
+
+    @abc.abstractmethod
+    def clamp(self, y: Array) -> Layers:
+        """The outputs by layer where C is least."""
+
+    @abc.abstractmethod
+    def require_no_penalty(self, rule: str) -> None:
+        """Refuse penalties on θ, for a rule that does not see the cost."""
+
+
+class PlainCost(Cost):
+    """A function C(θ, y, s), of which no more is known."""
+
+    function: Callable[[Theta, Data, State], Any]
+
+    def __call__(self, theta: Theta, y: Data, s: State) -> Scalar:
+        return self.function(theta, y, s)
+
+
+def _penalty(value: float | None) -> float | None:
+    """A penalty, or None where it is 0."""
+    return None if isinstance(value, int | float) and value == 0 else value
+
+
+class OutputCost(Cost, Curved):
     """C(θ, y, s) = error of the output `layer` against the target y + l1 Σ|θ| + ½ l2 Σθ².
 
     The penalties are part of C (section 3.1), so their gradient ∂C/∂θ reaches the weights through ∂F/∂θ. That of |θ|
-    is sign(θ), so that a weight which is 0, and which nothing else pulls at, stays 0.
+    is sign(θ), so that a weight which is 0, and which nothing else pulls at, stays 0. All numbers are data: others
+    compile nothing. A penalty of 0 is None, and no part of the program: to add up all of θ takes as long as to settle.
     """
 
-    layer: str = "output"
-    l1: float = 0.0
-    l2: float = 0.0
+    layer: str = eqx.field(default="output", static=True)
+    l1: float | None = eqx.field(default=0.0, converter=_penalty)
+    l2: float | None = eqx.field(default=0.0, converter=_penalty)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         for penalty in ("l1", "l2"):
-            if not 0 <= (value := getattr(self, penalty)) < float("inf"):
+            value = getattr(self, penalty)
+            if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"{penalty}={value!r}: give a penalty of 0 or more")
 
-    def __call__(self, theta: Any, y: Array, s: dict[str, Array]) -> Array:
-        output = self.output(s)
+    @abc.abstractmethod
+    def loss(self, output: Array, y: Array) -> Scalar:
+        """The error of one output."""
+
+    def __call__(self, theta: Theta, y: Array, s: Layers) -> Scalar:
+        output = self.predict(theta, s)
         if output.shape != jnp.shape(y):
             raise InputError(f"a target of shape {jnp.shape(y)} does not fit layer {self.layer!r} of {output.shape}")
-        loss = self.loss(output, y)
-        for leaf in jax.tree.leaves(theta) if self.l1 or self.l2 else ():
-            # |θ| as θ sign(θ): its derivative at 0 is 0, where that of `abs` is 1 and would push what is exactly 0.
-            loss = loss + self.l1 * jnp.sum(leaf * jnp.sign(leaf)) + self.l2 / 2 * jnp.sum(leaf**2)
-        return loss
+        return self.loss(output, y) + self.penalty(theta)
 
-    def output(self, s: dict[str, Array]) -> Array:
-        """The prediction: the state of the output layer."""
+    def predict(self, theta: Theta, s: Layers) -> Array:
+        """The state of the output layer."""
         if self.layer not in s:
             raise InputError(f"layer={self.layer!r} of {type(self).__name__} is not a layer: there are {', '.join(s)}")
         return s[self.layer]
 
-    def misclassified(self, v: tuple[Any, Array], s: dict[str, Array]) -> Array:
-        """A metric: 1 if the largest output is not where the target y of v = (x, y) is largest (section 5)."""
-        _, y = v
-        return (jnp.argmax(self.output(s)) != jnp.argmax(y)).astype(jnp.float32)
+    def penalty(self, theta: Theta) -> Scalar:
+        """l1 Σ|θ| + ½ l2 Σθ²."""
+        total: Any = 0.0
+        for leaf in jax.tree.leaves(theta):
+            if self.l1 is not None:
+                # |θ| as θ sign(θ): its derivative at 0 is 0, where that of `abs` is 1 and would push what is exactly 0.
+                total = total + self.l1 * jnp.sum(leaf * jnp.sign(leaf))
+            if self.l2 is not None:
+                total = total + self.l2 / 2 * jnp.sum(leaf**2)
+        return total
 
-    @abc.abstractmethod
-    def loss(self, output: Array, y: Array) -> Array:
-        """The error of one output."""
+    def require_no_penalty(self, rule: str) -> None:
+        """Refuse penalties on θ, for a rule that does not see the cost."""
+        for penalty in ("l1", "l2"):
+            if (value := getattr(self, penalty)) is not None:
+                raise InputError(
+                    f"{rule} does not see the cost, so {penalty}={value!r} would do nothing: "
+                    "leave it at 0, and take weight decay in the optimizer, e.g. optax.adamw"
+                )
 
-    @abc.abstractmethod
-    def curvature(self, beta: Array | float) -> dict[str, Array | float]:
-        """A bound on β ∂²C/∂s² for each layer that C looks at."""
 
-
-@dataclass(frozen=True)
-class SquaredError(Cost):
+class SquaredError(OutputCost, Clampable):
     """C = ½ ‖output − (low + (high − low) y)‖², the paper's cost for the default targets, y itself.
 
     An output of the hard sigmoid that is held at an end of its box feels no small nudge, so the gradient that it sees
@@ -69,8 +134,7 @@ class SquaredError(Cost):
     low: float = 0.0
     high: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __check_init__(self) -> None:
         if not float("-inf") < self.low < self.high < float("inf"):
             raise InputError(f"low={self.low!r}, high={self.high!r}: give two targets, the lower first")
 
@@ -78,21 +142,20 @@ class SquaredError(Cost):
         """What the outputs ought to be."""
         return self.low + (self.high - self.low) * y
 
-    def clamp(self, y: Array) -> dict[str, Array]:
+    def clamp(self, y: Array) -> Layers:
         """The outputs where C is least: where an infinite β would hold them (section 4.1)."""
         return {self.layer: self.target(y)}
 
-    def loss(self, output: Array, y: Array) -> Array:
+    def loss(self, output: Array, y: Array) -> Scalar:
         """½ ‖output − target(y)‖²."""
         return jnp.sum((output - self.target(y)) ** 2) / 2
 
-    def curvature(self, beta: Array | float) -> dict[str, Array | float]:
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
         """β, exactly."""
         return {self.layer: beta}
 
 
-@dataclass(frozen=True)
-class CrossEntropy(Cost):
+class CrossEntropy(OutputCost):
     """C = −Σ_c y_c log softmax(scale · output)_c for a target y that sums to 1.
 
     Outputs that live in [0, 1] cannot favour one of ten classes by more than e to 1, hence the `scale`.
@@ -100,16 +163,15 @@ class CrossEntropy(Cost):
 
     scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __check_init__(self) -> None:
         if not 0 < self.scale < float("inf"):
             raise InputError(f"scale={self.scale!r}: give a positive number")
 
-    def loss(self, output: Array, y: Array) -> Array:
+    def loss(self, output: Array, y: Array) -> Scalar:
         """−Σ_c y_c log softmax(scale · output)_c."""
         return -jnp.sum(y * jax.nn.log_softmax(self.scale * output))
 
-    def curvature(self, beta: Array | float) -> dict[str, Array | float]:
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
         """½ β scale², for β above 0; a negative β only lowers the curvature."""
         # The Hessian of log-sum-exp, diag(p) − ppᵀ, lies between 0 and ½.
         return {self.layer: jnp.maximum(beta, 0) * self.scale**2 / 2}

@@ -8,32 +8,39 @@ and every estimator of the gradient is one code path.
 """
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
-from eqprop.energy.total import UNBOUNDED, TotalEnergy, box_of
 from eqprop.errors import InputError
+from eqprop.total import System
+from eqprop.types import Array, Key
 
 
 class Nudge(eqx.Module):
-    """β_k and w_k; with `uses_free`, β_0 = 0 and its state is the free fixed point itself."""
+    """β_k and w_k; with `uses_free`, β_0 = 0 and its state is the free fixed point itself.
 
-    beta: float = 0.5
+    `beta` is a number, or an Optax schedule: a function of the number of minibatches that were learned.
+    """
+
+    beta: Any = 0.5
     uses_free: ClassVar[bool]
 
     def __check_init__(self) -> None:
-        if not 0 < abs(self.beta) < float("inf"):
+        if not callable(self.beta) and not 0 < abs(self.beta) < float("inf"):
             raise InputError(f"beta={self.beta!r}: a nudge needs a finite β other than 0 (try 0.5)")
 
-    def check(self, F: TotalEnergy) -> None:
+    def at(self, step: Any) -> Self:
+        """The nudge after `step` minibatches, with the β that its schedule gives."""
+        return eqx.tree_at(lambda nudge: nudge.beta, self, self.beta(step)) if callable(self.beta) else self
+
+    def check(self, F: System) -> None:
         """Refuse an F that the nudge cannot be used with."""
 
     @abc.abstractmethod
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         """(β_k), (w_k)."""
 
 
@@ -42,7 +49,7 @@ class OneSided(Nudge):
 
     uses_free: ClassVar[bool] = True
 
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         return jnp.array([0, self.beta]), jnp.array([-1 / self.beta, 1 / self.beta])
 
 
@@ -54,7 +61,7 @@ class RandomSign(Nudge):
 
     uses_free: ClassVar[bool] = True
 
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         beta = self.beta * jax.random.rademacher(key, (), dtype=jnp.result_type(float))
         return jnp.array([0, beta]), jnp.array([-1 / beta, 1 / beta])
 
@@ -62,7 +69,7 @@ class RandomSign(Nudge):
 class Symmetric(Nudge):
     """β = (β, −β), w = (1/2β, −1/2β): error O(β²).
 
-    What an unfinished free phase leaves to be done cancels, for both phases set out from the same state.
+    Both phases start from the same state, so an error of the free phase, if it was cut short, cancels.
 
         >>> beta, w = Symmetric(0.25)(jax.random.key(0))
         >>> beta.tolist(), w.tolist()
@@ -71,7 +78,7 @@ class Symmetric(Nudge):
 
     uses_free: ClassVar[bool] = False
 
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         return jnp.array([self.beta, -self.beta]), jnp.array([0.5 / self.beta, -0.5 / self.beta])
 
 
@@ -80,19 +87,19 @@ class Asymmetric(Nudge):
 
     An output of the hard sigmoid that its input holds below −β at 0, or above 1 + β at 1, does not feel the nudge and
     so does not learn: for the last of the training examples the pull must be strong. The push must not be, for the
-    squared cost leaves no minimum beyond β' = 1. Both phases set out from the same state, so what an unfinished free
-    phase leaves to be done cancels, which it does not in a one-sided nudge. Where not all examples can be learned, let
-    the pull begin no stronger than the push, and grow (`Trainer.growth`).
+    squared cost leaves no minimum beyond β' = 1. Both phases start from the same state, so an error of the free phase,
+    if it was cut short, cancels, which it does not in a one-sided nudge. Where not all examples can be learned, let
+    the pull begin no stronger than the push, and grow: give a schedule as β.
     """
 
     push: float = 0.5
     uses_free: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
-        if not 0 < self.push < float("inf") or not self.beta > 0:
+        if not 0 < self.push < float("inf") or not (callable(self.beta) or self.beta > 0):
             raise InputError(f"beta={self.beta!r}, push={self.push!r}: give two positive numbers (try 2 and 0.5)")
 
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         apart = self.beta + self.push
         return jnp.array([self.beta, -self.push]), jnp.array([1 / apart, -1 / apart])
 
@@ -112,15 +119,16 @@ class Holomorphic(Nudge):
         if not isinstance(self.points, int) or self.points < 2:
             raise InputError(f"points={self.points!r}: give a whole number of 2 or more points on the circle")
 
-    def check(self, F: TotalEnergy) -> None:
+    def check(self, F: System) -> None:
         """Refuse an F that clips states, for that is not smooth."""
-        if (box := box_of(F)) != UNBOUNDED:
+        if F.space.bounded:
+            bounds = (F.space.low, F.space.high)
             raise InputError(
-                f"the holomorphic nudge needs a smooth energy, and this one clips states to {box}: "
+                f"the holomorphic nudge needs a smooth energy, and this one clips states to {bounds}: "
                 "take the sigmoid or tanh as activation, or the symmetric nudge"
             )
 
-    def __call__(self, key: Array) -> tuple[Array, Array]:
+    def __call__(self, key: Key) -> tuple[Array, Array]:
         turn = jnp.exp(2j * jnp.pi * jnp.arange(self.points // 2 + 1) / self.points)
         count = jnp.where(jnp.abs(turn.imag) > 1e-6, 2, 1)  # with its mirror image
         radius = jnp.abs(self.beta)

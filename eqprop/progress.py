@@ -25,22 +25,27 @@ class Shown:
             self.bar.stop()
 
 
+def _bar(count: str) -> Progress:
+    """A bar that shows a count, the figures, the time spent and the time left."""
+    return Progress(
+        TextColumn(count),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+        TextColumn("eta"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+    )
+
+
 class TrainingBar(Shown):
     """A context manager whose `update` is what `fit` calls as `observe`."""
 
     def __init__(self, epochs: int, batches: int, batch_size: int):
         self.epochs, self.batches, self.batch_size = epochs, batches, batch_size
         self.last = ""
-        self.bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-            console=screen,
-            transient=True,
-        )
+        self.bar = _bar("epoch {task.fields[epoch]}")
         self.task = self.bar.add_task("", total=epochs * batches, epoch=f"0/{epochs}", figures="compiling …")
 
     def update(self, progress: TrainingProgress) -> None:
@@ -73,23 +78,14 @@ def _figure(measured: dict[str, float], of: str = "") -> str:
 
 
 class CountBar(Shown):
-    """A context manager whose `update` hears how many of how many are done; without a terminal, a line for each.
+    """A context manager whose `update` takes how many of how many are done; without a terminal, a line for each.
 
-    `figures` are told beside the count.
+    `figures` are shown beside the count.
     """
 
     def __init__(self, what: str):
         self.what = what
-        self.bar = Progress(
-            TextColumn(f"{what} {{task.completed}}/{{task.total}}"),
-            BarColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-            console=screen,
-            transient=True,
-        )
+        self.bar = _bar(f"{what} {{task.completed}}/{{task.total}}")
         self.task = self.bar.add_task("", total=None, figures="")
 
     def update(self, done: int, of: int, figures: str = "") -> None:

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 import eqprop as ep
 from eqprop import plots
-from eqprop.compare.modes import different_modes
-from eqprop.reproduce.diagnosis import measure
+from eqprop.study.diagnosis import measure
+from eqprop.study.modes import different_modes
 
 HIDDEN, EPOCHS = 60, 6
 digits = ep.data.load("digits")
@@ -27,12 +27,13 @@ F = ep.Total(net, ep.SquaredError())
 error = {"error": F.cost.misclassified}
 rule = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(steps=6), ep.Block(steps=4, backward=True))
 adam = optax.adam(0.002)
+feed = ep.Shuffled(digits.train.v, batch_size=20)
 
 
 def learn(trainer: ep.Trainer, energy: Any = net, seed: int = 0) -> tuple[Any, list[dict[str, float]]]:
     """The weights, and the history."""
-    start = trainer.init(energy.init(jax.random.key(seed)), len(digits.train), jax.random.key(seed + 1))
-    state, history = ep.fit(trainer, start, digits.train.v, digits.valid.v, epochs=EPOCHS)
+    start = trainer.init(energy.init(jax.random.key(seed)), feed, jax.random.key(seed + 1))
+    state, history = ep.fit(trainer, start, feed, digits.valid.v, epochs=EPOCHS)
     return state.theta, history
 
 
@@ -52,13 +53,13 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "weight_changes", plots.weight_changes(ratios)
 
     yield "receptive_fields", plots.receptive_fields(theta["W"]["input-hidden"], digits.shape)
-    settled = trainer.settle(theta, digits.test.v)
-    predicted = np.asarray(settled["output"]).argmax(1)
+    outputs = np.asarray(trainer.predict(theta, digits.test.v))
+    predicted = outputs.argmax(1)
     yield "confusion_matrix", plots.confusion_matrix(digits.test.labels, predicted, digits.classes)
 
     # The test digit whose output is farthest from its target has the most to be nudged.
     x, y = digits.test.v
-    hardest = int(((settled["output"] - y) ** 2).sum(1).argmax())
+    hardest = int(((outputs - y) ** 2).sum(1).argmax())
     v = (x[hardest : hardest + 1], y[hardest : hardest + 1])
     slowly, beta, label = ep.Gradient(steps=30, epsilon=0.2), 0.5, int(digits.test.labels[hardest])
     free = slowly.trace(F, theta, v, 0.0, net.rest(1))
@@ -90,7 +91,7 @@ def figures() -> Iterator[tuple[str, Figure]]:
 
 def changes(which: ep.Hopfield, history: list[dict[str, float]]) -> dict[str, list[float]]:
     """‖ΔW_k‖/‖W_k‖ over epochs, by synapse from the input to the output."""
-    names = [f"{synapse.pre}-{synapse.post}" for synapse in which.synapses]
+    names = [synapse.name for synapse in which.synapses]
     return {name: [record[f"change W/{name}"] for record in history] for name in names}
 
 
@@ -103,10 +104,10 @@ def gradient_errors() -> tuple[np.ndarray, dict[str, list[float]]]:
         precise = ep.Block(steps=1000, tol=1e-13)
         theta, v = jax.tree.map(lambda a: jnp.asarray(a, float), given)
         start, key = smooth.rest(10), jax.random.key(0)
-        exact, _, _ = ep.ImplicitGradient(precise, tol=1e-13)(G, theta, v, start)
+        exact = ep.ImplicitGradient(precise, tol=1e-13)(G, theta, v, start).gradient
         for nudge in (ep.OneSided, ep.Symmetric):
-            found = [ep.EquilibriumPropagation(nudge(b), precise, precise)(G, theta, v, start, key)[0] for b in betas]
-            errors[nudge.__name__] = [distance(gradient, exact) for gradient in found]
+            rules = [ep.EquilibriumPropagation(nudge(b), precise, precise) for b in betas]
+            errors[nudge.__name__] = [distance(one(G, theta, v, start, key).gradient, exact) for one in rules]
     return betas, errors
 
 

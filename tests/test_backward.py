@@ -7,11 +7,9 @@ import pytest
 from jax import Array
 
 import eqprop as ep
-from eqprop.claims.backward import BackpropagationThroughTime, ErrorsTravelBackwards
-from eqprop.claims.base import Finding, Subject
-from eqprop.claims.zoo import ZOO, Problem, hopfield
-from eqprop.energy.total import slope
-from eqprop.relax.box import project, residual
+from eqprop.verification.backward import BackpropagationThroughTime, ErrorsTravelBackwards
+from eqprop.verification.base import Finding, Subject
+from eqprop.verification.zoo import ZOO, Problem, hopfield
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -34,19 +32,19 @@ def failed(finding: Finding) -> list[str]:
 class Untied(ep.Gradient):
     """The hidden units hear the output through weights of their own, not through the transposed ones."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
         feedback = theta["W"] | {"hidden-output": theta["W"]["hidden-output"][::-1]}
-        other = slope(F, theta | {"W": feedback}, v, beta, s)
-        force = jax.tree.map(lambda g: -g, slope(F, theta, v, beta, s) | {"hidden": other["hidden"]})
+        other = F.force(theta | {"W": feedback}, v, beta, s)
+        force = F.force(theta, v, beta, s) | {"hidden": other["hidden"]}
         moved = jax.tree.map(lambda u, f: u + self.epsilon * f, s, force)
-        return project(F, moved), residual(F, s, force)
+        return F.space.project(moved), F.space.residual(s, force)
 
 
 class Hurried(ep.Gradient):
     """Steps twice as long as it says."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
-        moved, met = super().step(F, theta, v, beta, s, t)
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Any]:
+        moved, met = super().move(F, theta, v, beta, s, t)
         return jax.tree.map(lambda u, m: 2 * m - u, s, moved), met
 
 

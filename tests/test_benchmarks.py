@@ -12,7 +12,7 @@ from benchmarks.__main__ import Name
 from benchmarks.report import Report, publish
 from benchmarks.settle import steps_to
 from benchmarks.timing import race, spread
-from eqprop.machine import machine
+from eqprop.provenance import machine_and_versions
 
 
 def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
@@ -43,7 +43,7 @@ def test_results_become_a_file_a_figure_and_a_section_each(tmp_path: Path, capsy
     assert "2 [1.5, 2.5]" in capsys.readouterr().out
     kept = json.loads((tmp_path / "first.json").read_text())
     assert kept["rows"] == rows
-    assert kept["machine"] == machine()
+    assert kept["machine"] == machine_and_versions()
     report = (tmp_path / "README.md").read_text()
     for line in (
         "## One",

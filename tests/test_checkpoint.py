@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqprop import EquilibriumPropagation, Hopfield, InputError, SquaredError, Total, Trainer, TrainState
-from eqprop.files import write_atomic
-from eqprop.train import checkpoint
+from eqprop import EquilibriumPropagation, Hopfield, InputError, Shuffled, SquaredError, Total, Trainer, TrainState
+from eqprop.store import Run, checkpoint
+from eqprop.store.atomic import write_atomic
 
 DTYPES = ("float32", "int32", "uint32", "bool")
 
@@ -25,7 +26,8 @@ def train_state() -> TrainState:
     """A state in which nothing is zero that need not be: weights, moments, particles, key and counters."""
     net = Hopfield.layered(3, 4, 2)
     trainer = Trainer(Total(net, SquaredError()), EquilibriumPropagation(), optax.adam(1.0), persistent=True)
-    state = trainer.init(net.init(jax.random.key(1)), 5, jax.random.key(2))
+    feed = Shuffled((np.zeros((5, 3)), np.zeros((5, 2))))
+    state = trainer.init(net.init(jax.random.key(1)), feed, jax.random.key(2))
     numbers = np.random.default_rng(0)
     filled = jax.tree.map(
         lambda a: jnp.asarray(numbers.normal(size=a.shape) if a.dtype == jnp.float32 else a + 7, a.dtype),
@@ -214,3 +216,10 @@ def test_content_is_on_disk_before_it_takes_its_name_and_the_name_before_the_wri
     write_atomic(path, b"brand new")
     assert calls == ["sync 9 bytes", "rename", "sync folder"]
     assert path.read_bytes() == b"brand new"
+
+
+@pytest.mark.parametrize(("name", "read"), [("history.jsonl", Run.read_history), ("result.json", Run.read_result)])
+def test_what_a_run_came_to_is_named_if_damaged(tmp_path: Path, name: str, read: Callable[[Run], object]) -> None:
+    (tmp_path / name).write_text('{"valid_err')
+    with pytest.raises(InputError, match=f"{name} is damaged"):
+        read(Run(tmp_path))

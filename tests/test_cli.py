@@ -15,13 +15,13 @@ import pytest
 import safetensors.numpy
 
 from command import run
-from eqprop import Run, data, fit
+from eqprop import Run, Trainer, data, fit
 from eqprop.cli.evaluate import Evaluate
 from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
 from eqprop.data import NAMES
-from eqprop.experiment import PRESETS, Experiment, preset
-from eqprop.experiment.perform import evaluate, start
+from eqprop.energy import Graph
+from eqprop.study import PRESETS, Experiment, evaluate, preset
 
 GROUPS = ("network", "cost", "settling", "learning")
 OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
@@ -165,7 +165,7 @@ def test_evaluate_touches_nothing_that_a_run_in_use_may_need(finished: Path) -> 
 def test_what_evaluate_draws_is_what_it_measured(finished: Path) -> None:
     experiment = Experiment.from_dict(json.loads((finished / "config.json").read_text()))
     digits = data.load("digits", valid=experiment.learning.valid)
-    result, predicted = evaluate(experiment, digits, Run.open(finished))
+    result, predicted = evaluate(experiment.build(digits), Run.open(finished))
     assert 100 * np.mean(predicted != digits.test.labels) == pytest.approx(result["test_error"], abs=1e-4)
 
 
@@ -180,6 +180,24 @@ def test_evaluate_works_where_it_may_not_write(
     shown = capsys.readouterr()
     assert "test_error" in json.loads(shown.out)
     assert "no confusion_matrix.png" in shown.err
+
+
+def test_a_training_builds_its_network_and_its_trainer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[type] = []
+
+    def counted(kind: type, name: str) -> None:
+        before = getattr(kind, name)
+
+        def after(self: Any, *args: Any, **kwargs: Any) -> None:
+            built.append(kind)
+            before(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, name, after)
+
+    counted(Graph, "__init__")
+    counted(Trainer, "__check_init__")
+    assert run(*TRAIN, "--run-dir", tmp_path / "run") == 0
+    assert built == [Graph, Trainer]
 
 
 # ---- data ----
@@ -317,9 +335,8 @@ _trained: dict[Experiment, Any] = {}
 def trained(of: Experiment) -> Any:
     """θ after a short training; remembered, for the settings that others are compared with."""
     if of not in _trained:
-        digits = data.load("digits", valid=of.learning.valid)
-        train = digits.train[: of.learning.train]
-        state, _ = fit(*start(of, digits), train.v, epochs=of.learning.epochs)
+        setup = of.build(data.load("digits", valid=of.learning.valid))
+        state, _ = fit(setup.trainer, setup.state, setup.feed, epochs=of.learning.epochs)
         _trained[of] = jax.tree.map(np.asarray, state.theta)
     return _trained[of]
 
@@ -359,9 +376,9 @@ def test_gradient_steps_take_the_same_time_whatever_their_size() -> None:
         ((5,), 0.3, 47, 7),
         ((5, 4), 0.7, 30, 5),  # 21 / 0.7 is 30.000000000000004 in floating point
     ):
-        rule = experiment({"hidden": hidden, "relaxation": "gradient", "epsilon": epsilon}).build(2, 2)[1].rule
+        rule: Any = experiment({"hidden": hidden, "relaxation": "gradient", "epsilon": epsilon}).assemble(2, 2)[1].rule
         assert (rule.free.steps, rule.nudged.steps) == (free, nudged)
-    rule = experiment({"hidden": (5,), "nudged_relaxation": "gradient", "epsilon": 0.25}).build(2, 2)[1].rule
+    rule = experiment({"hidden": (5,), "nudged_relaxation": "gradient", "epsilon": 0.25}).assemble(2, 2)[1].rule
     assert (rule.free.steps, rule.nudged.steps) == (4, 8)
 
 
@@ -403,9 +420,9 @@ def test_other_architectures_learn(architecture: str) -> None:
     learning = replace(of.learning, train=600, epochs=6, learning_rate=(0.005,))
     of = replace(of, network=replace(of.network, hidden=(50,)), learning=learning)
     digits = data.load("digits")
-    trainer, state = start(of, digits)
-    state, _ = fit(trainer, state, digits.train[:600].v, epochs=6)
-    assert trainer.measure(state.theta, digits.test.v)["error"] < 0.15
+    setup = of.build(digits)
+    state, _ = fit(setup.trainer, setup.state, setup.feed, epochs=6)
+    assert setup.trainer.measure(state.theta, digits.test.v)["error"] < 0.15
 
 
 @pytest.mark.parametrize("name", PRESETS)

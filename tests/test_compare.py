@@ -10,9 +10,9 @@ import pytest
 import eqprop.rule
 from command import run
 from eqprop import data
-from eqprop.compare import Contest, speed
-from eqprop.experiment import METHODS
-from eqprop.experiment.perform import errors, start, training_part
+from eqprop.study import METHODS, update_times
+from eqprop.study.relatives import Comparison
+from eqprop.study.training import errors
 from eqprop.train import fit
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -21,13 +21,12 @@ DOCS = Path(__file__).parent.parent / "docs"
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns(method: str) -> None:
     """A smaller network on fewer digits than `eqprop compare` takes: there, errors are 1 to 4 %."""
-    experiment = Contest().experiment("digits", method)
+    experiment = Comparison().experiment("digits", method)
     learning = replace(experiment.learning, train=600, epochs=6, learning_rate=(0.002,))
     experiment = replace(experiment, learning=learning, network=replace(experiment.network, hidden=(100,)))
-    digits = data.load("digits")
-    trainer, state = start(experiment, digits)
-    state, history = fit(trainer, state, training_part(experiment, digits).v, epochs=6)
-    assert errors(experiment, digits, trainer, state.theta, 6)["test_error"] < 12
+    setup = experiment.build(data.load("digits"))
+    state, history = fit(setup.trainer, setup.state, setup.feed, epochs=6)
+    assert errors(setup, state.theta, 6)["test_error"] < 12
     if "angle" in history[0]:
         assert history[-1]["angle"] < history[0]["angle"] < 90
 
@@ -40,7 +39,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compared") / "all"
     options = ["--datasets", "digits", "--methods", *METHODS_COMPARED, "--epochs", "1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(speed, "SECONDS", 0.01)
+        patch.setattr(update_times, "SECONDS", 0.01)
         assert run("compare", *options, "--run-dir", folder) == 0
     return folder
 

@@ -177,6 +177,17 @@ def test_idx_validation_examples_are_the_last_ones() -> None:
             data.load("mnist", valid=bad)
 
 
+@pytest.mark.usefixtures("mnist")
+@pytest.mark.parametrize("name", ["mnist", "digits"])
+def test_data_cut_anew_are_as_if_loaded_so(name: str) -> None:
+    asked, got = data.load(name, valid=2), data.load(name).hold_out(2)
+    for part in ("train", "valid", "test"):
+        for one, two in zip(getattr(asked, part).v, getattr(got, part).v, strict=True):
+            np.testing.assert_array_equal(one, two)
+    with pytest.raises(InputError, match="valid must be"):
+        asked.hold_out(-1)
+
+
 # --- IDX files --------------------------------------------------------------------------------------------
 
 

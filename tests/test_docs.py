@@ -5,7 +5,10 @@ import doctest
 import importlib
 import inspect
 import io
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +22,7 @@ import eqprop.sklearn
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "extending.md"]
+PAGES = sorted((DOCS / "tutorials").glob("*.md"))
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
@@ -28,15 +31,20 @@ DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop.sklearn: eqprop.sklearn.__all__,
 }
 EXAMPLES = (
-    "claims.verify",
-    "energy.hopfield",
-    "energy.total",
+    "energy.graph",
     "nudge",
     "relax.block",
     "rule.equilibrium",
     "sklearn.classifier",
     "sklearn.regressor",
-    "train.fit",
+    "state",
+    "total.base",
+    "total.sum",
+    "train.epochs",
+    "train.feed",
+    "train.rates",
+    "train.trainer",
+    "verification.run",
 )
 
 
@@ -76,6 +84,24 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
     assert not printed, f"{page.name} does not show what it prints:\n{printed}"
 
 
+def test_what_is_added_from_outside_works_and_touches_no_private_name(tmp_path: Path) -> None:
+    """The guide to extending, in a process of its own, as it wants two devices."""
+    code = "\n".join(
+        content for language, content in blocks((DOCS / "extending.md").read_text()) if language == "python"
+    )
+    assert not re.search(r"\b(?:ep|eqprop)(?:\.\w+)*\._[a-z]|\bfrom eqprop[\w.]* import _", code)
+    (tmp_path / "extending.py").write_text(f"import jax\nassert len(jax.devices()) == 2\n{code}")
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        [sys.executable, "extending.py"],
+        cwd=tmp_path,
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 def test_what_counts_as_alike() -> None:
     assert alike("cost 0.512 → 0.450", "cost 0.515 → 0.456\n")
     assert alike("w = 1.49,\n cost 0.0", "w = 1.50, cost 0.1")
@@ -101,7 +127,10 @@ def test_every_public_name_and_method_says_what_it_is(module: ModuleType) -> Non
         if inspect.isclass(thing):
             owners = [cls for cls in thing.__mro__ if cls.__module__.startswith("eqprop")]
             silent += [
-                f"{cls.__name__}.{name}" for cls in owners for name, method in methods(cls) if not method.__doc__
+                f"{cls.__name__}.{name}"
+                for cls in owners
+                for name, _ in methods(cls)
+                if not inspect.getdoc(getattr(cls, name))
             ]
     assert not silent
 

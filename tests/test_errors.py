@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import safetensors.numpy
 import eqprop as ep
 from command import run
 from eqprop.data.registry import IDX_SETS
-from eqprop.experiment import Experiment
+from eqprop.study import Experiment
 
 TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2", "--beta", "0.5"]
 CHECKPOINT, WEIGHTS, CONFIG = "checkpoint.safetensors", "weights.safetensors", "config.json"
@@ -232,7 +233,7 @@ SPOILT = {
     "config, a list": (put(f"run/{CONFIG}", b"[1]"), RESUME, "settings are [1]", "a table of names and values"),
     "config, a group no table": (config(None, cost=3), RESUME, "cost are 3", "a table of names and values"),
     "config, unknown key": (config("settling", betta=1), RESUME, "settling", "unknown 'betta'"),
-    "config, key missing": (config("learning", seed=...), RESUME, "learning", "lack 'seed'"),
+    "config, key missing": (config(None, dataset=...), RESUME, f"run/{CONFIG}", "lack 'dataset'"),
     "config, wrong type": (config("settling", beta="0.5"), RESUME, "beta is '0.5'", "a number"),
     "config, truth for a number": (config("learning", epochs=True), RESUME, "epochs is True", "a whole number"),
     "config, fraction of a unit": (config("network", hidden=[4.5]), RESUME, "hidden is 4.5", "a whole number"),
@@ -333,7 +334,7 @@ def test_a_run_folder_that_cannot_be_written_is_named(
         raise PermissionError(13, "Permission denied", str(dir))
 
     # Permissions do not stop the superuser, who runs the tests in many a container.
-    monkeypatch.setattr("eqprop.files.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("eqprop.store.atomic.tempfile.mkstemp", refuse)
     assert run(*TRAIN, "--run-dir", "new") in (1, 2)
     message = unboxed(capsys.readouterr().err)
     assert "Permission denied" in message
@@ -368,16 +369,16 @@ def theta(net: ep.Hopfield = NET) -> Any:
     return net.init(jax.random.key(0))
 
 
-def trainer(F: Any = F, **options: Any) -> ep.Trainer:
-    return ep.Trainer(F, ep.EquilibriumPropagation(), optax.sgd(0.1), **options)
+def trainer(F: Any = F, rates: Any = 0.1, **options: Any) -> ep.Trainer:
+    return ep.Trainer(F, ep.EquilibriumPropagation(), ep.Rated(optax.sgd(1.0), rates), **options)
 
 
 def fit(
     x: Any = X, y: Any = Y, valid: Any = None, examples: int = 6, weights: Any = None, F: Any = F, **options: Any
 ) -> None:
-    of = trainer(F, **options)
-    state = of.init(theta() if weights is None else weights, examples, jax.random.key(0))
-    ep.fit(of, state, (x, y), valid, epochs=1)
+    of, first = trainer(F, **options), ep.Shuffled((X[:examples], Y[:examples]))
+    state = of.init(theta() if weights is None else weights, first, jax.random.key(0))
+    ep.fit(of, state, ep.Shuffled((x, y)), valid, epochs=1)
 
 
 def settle(F: Any = F, weights: Any = None, s: Any = None) -> None:
@@ -390,17 +391,38 @@ def with_value(array: np.ndarray, value: float) -> np.ndarray:
     return changed
 
 
-STATE = trainer().init(theta(), 6, jax.random.key(0))
+FEED = ep.Shuffled((X, Y))
+GRADIENT = ep.EquilibriumPropagation(free=ep.Gradient(), nudged=ep.Gradient())
+STATE = trainer().init(theta(), FEED, jax.random.key(0))
 
 
-class Partial:
+class Partial(ep.System, ep.Blocks):
     """A total energy that forgot a layer."""
 
-    blocks = (("hidden",),)
-    curvature = F.curvature
+    @property
+    def blocks(self) -> Any:
+        return (("hidden",),)
+
+    def curvature(self, theta: Any, v: Any, beta: Any, s: Any, block: Any) -> Any:
+        return {"hidden": 1.0}
 
     def __call__(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
         return F(theta, v, beta, s)
+
+
+@dataclass(frozen=True)
+class Wrong(ep.Synapse):
+    """A synapse whose Φ is not a number."""
+
+    pre: str = "input"
+    post: str = "hidden"
+    shape: tuple[int, ...] = (3, 4)
+
+    def init(self, key: Any, gain: float) -> Any:
+        return jnp.zeros(self.shape)
+
+    def phi(self, w: Any, rho: Any) -> Any:
+        return rho["input"] @ w
 
 
 API = {
@@ -426,8 +448,8 @@ API = {
     "layers too few": (lambda: ep.Hopfield.layered(3), "sizes=(3,)"),
     "clamped no layer": (lambda: ep.Hopfield(SIZES, PAIRS, clamped="x"), "clamped='x' is not a layer"),
     "layer missing among values": (lambda: NET.per_layer({"hidden": 0.1}), "'output' is unknown or missing"),
-    "energy no function": (lambda: ep.Total(3, ep.SquaredError()), "energy=3 cannot be called"),
-    "cost no function": (lambda: ep.Total(NET, 3), "cost=3 cannot be called"),
+    "energy no function": (lambda: ep.Total(3, ep.SquaredError()), "energy=3 cannot be called"),  # pyright: ignore
+    "cost no function": (lambda: ep.Total(NET, 3), "cost=3 cannot be called"),  # pyright: ignore
     "cost of an unknown layer": (lambda: fit(F=ep.Total(NET, ep.SquaredError("out"))), "layer='out' of SquaredError"),
     "cost with a negative penalty": (lambda: ep.SquaredError(l2=-1.0), "l2=-1.0"),
     "cost scaled by nothing": (lambda: ep.CrossEntropy(scale=0.0), "scale=0.0"),
@@ -452,25 +474,60 @@ API = {
     "infinity in the data": (lambda: fit(y=with_value(Y, np.inf)), "not finite, first in example 4"),
     "NaN in the validation data": (lambda: fit(valid=(with_value(X, np.nan), Y)), "not finite, first in example 4"),
     "inputs and targets unequal in number": (lambda: fit(y=Y[:3]), "differ in length: 6, 3"),
-    "training set empty": (lambda: trainer().init(theta(), 0, jax.random.key(0)), "training set is empty"),
-    "training set empty in the end": (lambda: fit(x=X[:0], y=Y[:0]), "training set is empty"),
+    "training set empty": (lambda: fit(x=X[:0], y=Y[:0]), "training set is empty"),
+    "a synapse that is no number": (
+        lambda: ep.Hopfield(SIZES, [Wrong(), PAIRS[1]]),
+        "shape (4,) instead of one number",
+    ),
+    "a synapse that does not fit": (
+        lambda: ep.Hopfield(SIZES, [Wrong(shape=(2, 4)), PAIRS[1]]),
+        "does not fit the layers",
+    ),
+    "bounds the wrong way round in a layer": (
+        lambda: ep.Space({"a": 1, "b": 1}, low=0.0, high={"a": 1.0, "b": -1.0}),
+        "exchange them",
+    ),
+    "bounds the wrong way round": (
+        lambda: ep.Space({"a": 3}, low=np.array([0.0, 0.0, 2.0]), high=1.0),
+        "exchange them",
+    ),
+    "bounds without a layer": (lambda: ep.Space({"a": 1, "b": 1}, low={"a": 0.0}).rest(1), "'b' has none"),
+    "a bound that is no number": (lambda: ep.Space(3, low=float("nan")), "low=nan"),
+    "particles without slots": (
+        lambda: trainer(persistent=True).init(theta(), ep.Iterated(lambda _: iter([(X, Y)]), 1, 6), jax.random.key(0)),
+        "no slots for particles",
+    ),
+    "an iterator that ends too soon": (
+        lambda: list(ep.Iterated(lambda _: iter([(X, Y)]), 2, 6).epoch(jax.random.key(0))),
+        "ended after 1",
+    ),
+    "a minibatch that is too large": (
+        lambda: list(ep.Iterated(lambda _: iter([(X, Y)]), 1, 4).epoch(jax.random.key(0))),
+        "6 examples",
+    ),
+    "arrays in place of a feed": (lambda: trainer().init(theta(), (X, Y), jax.random.key(0)), "eqprop.Shuffled"),  # pyright: ignore
+    "a metric that is there already": (lambda: trainer(metrics={"cost": F.cost_at}), "'cost' is measured already"),
+    "what F predicts is not said": (
+        lambda: ep.system(lambda *_: 0.0).predict(None, None, None),
+        "predict",
+    ),
     "particles of fewer examples": (lambda: fit(examples=4, persistent=True), "4"),
-    "data in a Split": (lambda: ep.fit(trainer(), STATE, ep.data.Split(X, Y), epochs=1), "its `v`"),  # pyright: ignore
-    "data without targets": (lambda: ep.fit(trainer(), STATE, X, epochs=1), "cannot take examples"),
+    "data in a Split": (lambda: ep.Shuffled(ep.data.Split(X, Y)), "its `v`"),
+    "data without targets": (lambda: ep.fit(trainer(), STATE, ep.Shuffled(X), epochs=1), "cannot take examples"),
     "state of another optimizer": (
-        lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), (X, Y), epochs=1),
+        lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "another optimizer",
     ),
-    "more minibatches than an epoch has": (lambda: trainer().advance(STATE, (X, Y), 2), "batches=2"),
+    "more minibatches than an epoch has": (lambda: trainer().advance(STATE, FEED, 2), "batches=2"),
     "rates of another tree": (
-        lambda: trainer(rates={"W": 0.1}).init(theta(), 6, jax.random.key(0)),
+        lambda: trainer(rates={"W": 0.1}).init(theta(), FEED, jax.random.key(0)),
         "do not fit theta",
     ),
     "state of whole numbers": (lambda: settle(s=jax.tree.map(lambda u: u.astype(int), NET.rest(6))), "int32"),
     "state of nothing": (lambda: settle(s={}), "cannot settle"),
     "blocks that leave a layer out": (lambda: settle(F=Partial()), "each once"),
     "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "('input-hidden',) is not a pair"),  # pyright: ignore
-    "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "relax.Gradient"),
+    "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "eqprop.Gradient"),
     "Block on a bare energy": (lambda: settle(F=ep.Total(lambda theta, x, s: 0.0, ep.SquaredError())), "curvature"),
     "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),
     "nudge of nothing": (lambda: ep.Symmetric(beta=0.0), "beta=0.0"),
@@ -481,13 +538,12 @@ API = {
     "tolerance negative": (lambda: ep.Gradient(tol=-1e-3), "tol=-0.001"),
     "step size negative": (lambda: ep.Gradient(epsilon=-0.5), "epsilon=-0.5"),
     "over-relaxation too strong": (lambda: ep.Block(omega=2.0), "omega=2.0"),
-    "minibatch of nothing": (lambda: trainer(batch_size=0), "batch_size=0"),
-    "minibatch of a fraction": (lambda: trainer(batch_size=2.0), "batch_size=2.0"),
+    "minibatch of nothing": (lambda: ep.Shuffled((X, Y), batch_size=0), "batch_size=0"),
+    "minibatch of a fraction": (lambda: ep.Shuffled((X, Y), batch_size=2.0), "batch_size=2.0"),  # pyright: ignore
     "rate negative": (lambda: trainer(rates=-0.1), "rates=-0.1"),
     "rate negative in a tree": (lambda: trainer(rates={"W": -0.1, "b": 0.1}), "'W': -0.1"),
-    "decay to nothing": (lambda: trainer(decay=0.0), "decay=0.0"),
-    "growth without a nudge": (lambda: ep.Trainer(F, ep.ImplicitGradient(), optax.sgd(0.1), growth=2.0), "growth=2"),
-    "no state to start from": (lambda: fit(F=lambda theta, v, beta, s: 0.0), "Trainer(start=…)"),
+    "decay to nothing": (lambda: ep.Staircase(1.0, 10, 0.0), "factor=0.0"),
+    "no state to start from": (lambda: ep.Trainer(lambda *_: 0.0, GRADIENT, optax.sgd(0.1)).rest(1), "space=Space"),
     "unknown data set": (lambda: ep.data.load("emnist"), "'emnist'"),
     "held out more than there is": (lambda: ep.data.load("digits", valid=9999), "9999"),
     "settings with a key too many": (lambda: Experiment.from_dict({"size": 3}), "the settings"),

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import eqprop as ep
-from eqprop.claims.zoo import HOPFIELD
+from eqprop.verification.zoo import HOPFIELD
 
 pytestmark = pytest.mark.usefixtures("x64")
 
 
 def full_matrix(net: ep.Hopfield, theta: Any) -> tuple[np.ndarray, dict[str, slice]]:
     """The symmetric W over all units of the network, and where each layer lies in it."""
-    ends = np.cumsum([size for _, size in net.layers])
-    where = {layer: slice(end - size, end) for (layer, size), end in zip(net.layers, ends, strict=True)}
+    ends = np.cumsum(list(net.sizes.values()))
+    where = {layer: slice(end - size, end) for (layer, size), end in zip(net.sizes.items(), ends, strict=True)}
     W = np.zeros((ends[-1], ends[-1]))
     for name, w in theta["W"].items():
         pre, post = name.split("-")
@@ -60,6 +60,18 @@ def test_the_energy_is_the_papers_double_sum(name: str) -> None:
     assert net(theta, x, s) == pytest.approx(float(expected), rel=1e-12)
 
 
+def test_the_order_of_the_inputs_does_not_matter() -> None:
+    """Permutation-invariant: shuffled inputs, whose weights are shuffled alike, change neither energy nor force."""
+    net, theta, x, s = drawn("layered")
+    order = np.random.default_rng(0).permutation(len(x))
+    other = theta | {"W": {k: W[order] if k.startswith("input-") else W for k, W in theta["W"].items()}}
+    assert not np.array_equal(x, x[order])
+    assert net(other, x[order], s) == pytest.approx(float(net(theta, x, s)), rel=1e-12)
+    forces = [jax.grad(net, argnums=2)(*args, s) for args in ((theta, x), (other, x[order]))]
+    for layer in s:
+        np.testing.assert_allclose(forces[0][layer], forces[1][layer], rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", HOPFIELD)
 def test_the_force_is_the_leaky_integrator(name: str) -> None:
     """−∂E/∂s_i = ρ'(s_i) (Σ_j W_ij ρ(u_j) + b_i) − s_i (section 2.2)."""
@@ -94,6 +106,7 @@ def test_the_bounds_of_an_activation_hold_and_are_tight(rho: ep.Activation) -> N
 def test_the_curvature_bounds_each_block_of_the_hessian(name: str) -> None:
     """diag(c) − ∂²F/∂s_k² is positive semidefinite for every block: the condition for descent."""
     F = HOPFIELD[name].F
+    offered: Any = F.offer(ep.Blocks)
     _, theta, x, s = drawn(name)
     v = (x, jax.nn.one_hot(1, 3))
 
@@ -102,13 +115,13 @@ def test_the_curvature_bounds_each_block_of_the_hessian(name: str) -> None:
         return [
             (
                 jax.hessian(lambda part: F(theta, v, beta, s | part))({layer: s[layer] for layer in block}),
-                F.curvature(theta, v, beta, s, block),
+                offered.curvature(theta, v, beta, s, block),
             )
-            for block in F.blocks
+            for block in offered.blocks
         ]
 
     for beta in (-0.5, 0.0, 0.7):
-        for block, (hessian, bound) in zip(F.blocks, both(beta), strict=True):
+        for block, (hessian, bound) in zip(offered.blocks, both(beta), strict=True):
             rows = [np.concatenate([hessian[a][b] for b in block], axis=1) for a in block]
             c = np.concatenate([np.broadcast_to(bound[layer], s[layer].shape) for layer in block])
             assert np.linalg.eigvalsh(np.diag(c) - np.concatenate(rows)).min() >= -1e-12

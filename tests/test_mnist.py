@@ -5,7 +5,7 @@ import os
 import pytest
 
 from eqprop import InputError, Run, data
-from eqprop.experiment import Experiment, LearningOptions, NetworkOptions, perform
+from eqprop.study import Experiment, LearningOptions, NetworkOptions, perform
 
 
 def test_a_network_learns_mnist(tmp_path) -> None:
@@ -20,7 +20,7 @@ def test_a_network_learns_mnist(tmp_path) -> None:
         NetworkOptions(hidden=(100, 50)),
         learning=LearningOptions(epochs=2, train=10_000, learning_rate=(0.002,)),
     )
-    result, history = perform(experiment, mnist, Run.create(tmp_path / "run", experiment.to_dict()))
-    assert history[0]["valid_error"] < 0.15
-    assert result["test_error"] < 8
-    assert result["train_error"] < result["test_error"]
+    trained = perform(experiment.build(mnist), Run.create(tmp_path / "run", experiment.to_dict()))
+    assert trained.history[0]["valid_error"] < 0.15
+    assert trained.result["test_error"] < 8
+    assert trained.result["train_error"] < trained.result["test_error"]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from eqprop.claims import CLAIMS, SUBJECTS
 from eqprop.cli.main import parse
 from eqprop.cli.train import Train, check_use
 from eqprop.cli.verify import Verify
 from eqprop.errors import InputError
+from eqprop.verification import CLAIMS, SUBJECTS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "paper.md"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqprop as ep
-from eqprop.claims.zoo import EXAMPLES, HOPFIELD, INPUTS, OUTPUTS, ZOO
+from eqprop.verification.zoo import EXAMPLES, HOPFIELD, INPUTS, OUTPUTS, ZOO
 
 seeds = st.integers(0, 2**31 - 1)
 betas = st.floats(-0.9, 2.0)
@@ -19,7 +20,8 @@ betas = st.floats(-0.9, 2.0)
 def random_start(problem: Any, seed: int, scale: float) -> tuple[Any, Any, Any]:
     """Weights and biases `scale` times as large as usual, and states anywhere in the box (or in ±2)."""
     theta, v, rest = problem.draw(seed)
-    low, high = max(problem.F.box[0], -2), min(problem.F.box[1], 2)
+    space = problem.F.space
+    low, high = max(-2, -2 if space.low is None else space.low), min(2, 2 if space.high is None else space.high)
     keys = jax.random.split(jax.random.key(seed + 1), len(rest))
     s = {
         k: jax.random.uniform(key, u.shape, minval=low, maxval=high)
@@ -62,7 +64,7 @@ def test_small_gradient_steps_never_raise_the_energy(
 @pytest.mark.parametrize("relaxation", [ep.Gradient(steps=30, accelerate=True), ep.Block(steps=30, omega=1.7)])
 @settings(max_examples=30)
 @given(seed=seeds, beta=betas)
-def test_states_never_leave_the_box(relaxation: ep.Relaxation, seed: int, beta: float) -> None:
+def test_states_never_leave_the_box(relaxation: ep.Stepwise, seed: int, beta: float) -> None:
     problem = HOPFIELD["skip"]
     theta, v, s = random_start(problem, seed, 3.0)
     for path in relaxation.trace(problem.F, theta, v, beta, s).state.values():
@@ -166,7 +168,7 @@ def test_steps_are_counted_and_a_tolerance_out_of_reach_is_said_so() -> None:
 
 
 @pytest.mark.parametrize("relaxation", [ep.Gradient(steps=7), ep.Block(steps=7)])
-def test_the_trace_is_the_way_of_the_settling(relaxation: ep.Relaxation) -> None:
+def test_the_trace_is_the_way_of_the_settling(relaxation: ep.Stepwise) -> None:
     problem = ZOO["skip"]
     theta, v, rest = problem.draw(seed=5)
     trace = relaxation.trace(problem.F, theta, v, 0.3, rest)
@@ -192,7 +194,7 @@ def test_beta_may_differ_between_examples() -> None:
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("relaxation", [ep.Gradient(steps=5), ep.Block(steps=5), ep.Block(steps=5, tol=1e-3)])
-def test_a_state_keeps_its_precision(relaxation: ep.Relaxation) -> None:
+def test_a_state_keeps_its_precision(relaxation: ep.Stepwise) -> None:
     problem = ZOO["layered"]
     theta, v, rest = problem.draw(seed=6)
     single = jax.tree.map(lambda u: u.astype(jnp.float32), rest)
@@ -233,7 +235,7 @@ def test_acceleration_settles_from_anywhere_and_where_it_says(name: str, seed: i
     assert info.converged.all()
     slope = jax.vmap(jax.grad(problem.F, argnums=3), in_axes=(None, 0, None, 0))(theta, v, beta, s)
     for layer in s:
-        moved = jnp.clip(s[layer] - slope[layer], *problem.F.box)
+        moved = jnp.clip(s[layer] - slope[layer], problem.F.space.low, problem.F.space.high)
         assert jnp.abs(s[layer] - moved).max() <= 1e-8  # the state has moved once more since 1e-9 was met
 
 
@@ -256,7 +258,7 @@ def test_over_relaxation_rises_for_those_still_on_their_way() -> None:
     theta = {"W": {"input-output": jnp.array([[0.5]])}, "b": {"output": jnp.array([0.0])}}
     F, v, s = ep.Total(net, ep.SquaredError()), (jnp.array([1.0]), None), {"output": jnp.array([0.1])}
     for t, omega in ((0, 1.2), (6, 1.2), (8, 1.35), (10, 1.5), (99, 1.5)):
-        moved, _ = ep.Block().step(F, theta, v, 0.0, s, t)
+        moved, _ = ep.Block().move(F, theta, v, 0.0, s, jnp.array(t))
         assert float(moved["output"][0]) == pytest.approx(0.1 + omega * 0.4, rel=1e-5)
 
 
@@ -307,3 +309,66 @@ def _clipped_euler(F: Any, theta: Any, v: Any, s: Any, epsilon: float, steps: in
 
     _, path = jax.lax.scan(some, s, None, length=steps // every)
     return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), s, path)
+
+
+# ---- a settling in progress is a value ----
+
+
+class Steps(ep.Observer):
+    """Every residual that was met, and the states on the way, with room for `room` steps."""
+
+    room: int = eqx.field(static=True)
+
+    def init(self, settling: ep.Settling) -> Any:
+        return jnp.zeros((self.room, len(settling.t))), jnp.zeros((self.room, *settling.s["output"].shape))
+
+    def __call__(self, seen: Any, before: ep.Settling, after: ep.Settling) -> Any:
+        residuals, outputs = seen
+        t = after.t.max() - 1
+        return residuals.at[t].set(after.residual), outputs.at[t].set(after.s["output"])
+
+
+@pytest.mark.parametrize(
+    "relaxation",
+    [
+        ep.Block(steps=6, accelerate=True),
+        ep.Block(steps=6, tol=1e-4, accelerate=True),
+        ep.Gradient(steps=6, accelerate=True),
+        ep.Block(steps=6),
+    ],
+    ids=["accelerated", "with a tolerance", "gradient", "plain"],
+)
+def test_a_settling_can_be_paused_and_continued_to_the_same_bits(relaxation: ep.Stepwise) -> None:
+    """What the acceleration remembers, and the over-relaxation that rises with time, go on where they were."""
+    problem = HOPFIELD["layered"]
+    theta, v, rest = problem.draw(seed=3)
+    begin = relaxation.init(rest)
+    at_once, _ = relaxation.advance(problem.F, theta, v, 0.3, begin, 6)
+    half, _ = relaxation.advance(problem.F, theta, v, 0.3, begin, 3)
+    kept = jax.tree.map(jnp.asarray, jax.tree.map(np.asarray, half))  # as if it had been on disk
+    in_two, _ = relaxation.advance(problem.F, theta, v, 0.3, kept, 3)
+    jax.tree.map(np.testing.assert_array_equal, in_two, at_once)
+    settled, info = relaxation(problem.F, theta, v, 0.3, rest)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), at_once.s, settled)
+    np.testing.assert_array_equal(at_once.t, info.steps)
+
+
+def test_an_observer_sees_every_step() -> None:
+    problem = HOPFIELD["layered"]
+    theta, v, rest = problem.draw(seed=3)
+    relaxation = ep.Block(steps=5)
+    trace = relaxation.trace(problem.F, theta, v, 0.3, rest)
+    _, (residuals, outputs) = relaxation.advance(problem.F, theta, v, 0.3, relaxation.init(rest), 5, Steps(5))
+    np.testing.assert_allclose(residuals.T, trace.residual[:, 1:], rtol=1e-5)
+    np.testing.assert_allclose(jnp.moveaxis(outputs, 0, 1), trace.state["output"][:, 1:], atol=1e-6)
+
+
+def test_phases_at_several_beta_are_those_at_each() -> None:
+    problem = HOPFIELD["layered"]
+    theta, v, rest = problem.draw(seed=3)
+    relaxation = ep.Block(steps=40, tol=1e-5)
+    states, info = relaxation.settle_each(problem.F, theta, v, jnp.array([0.4, -0.2]), rest)
+    for k, beta in enumerate((0.4, -0.2)):
+        alone, told = relaxation(problem.F, theta, v, beta, rest)
+        np.testing.assert_allclose(states["output"][k], alone["output"], atol=1e-6)
+        np.testing.assert_array_equal(info.steps[k], told.steps)

@@ -11,20 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.experiment import start
-from eqprop.reproduce import NETS, Campaign, as_published, as_written, fast, paper, rates, report
-from eqprop.train import Run
+from eqprop.store import Run
+from eqprop.study import paper, rates, reproduction_page
+from eqprop.study.accelerated import _share, forms_of
+from eqprop.study.paper import NETS, as_published, as_written, fast
+from eqprop.study.reproduction import Reproduction
+from eqprop.train import InOrder
 from tests.command import run
 
 # A network on scikit-learn's digits, which need no fetching.
 DIGITS = """
 import sys
-from eqprop.reproduce.paper import NETS
+from eqprop.study.paper import NETS
 NETS["1"] = ("digits", 1)
 from eqprop.cli.main import main
 sys.exit(main(sys.argv[1:]))
@@ -46,14 +50,43 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_as_written_is_what_the_paper_says(net: Any, sizes: Any, iterations: Any, rates: Any) -> None:
     experiment = as_written(net).experiment
-    built, trainer = experiment.build(784, 10)
-    assert tuple(size for _, size in built.layers) == sizes
+    parts: Any = experiment.assemble(784, 10, batches=2500)
+    built, trainer = parts
+    assert tuple(built.sizes.values()) == sizes
     assert (trainer.rule.free.steps, trainer.rule.nudged.steps) == iterations
     assert trainer.rule.free.epsilon == trainer.rule.nudged.epsilon == 0.5
-    assert tuple(trainer.rates["W"][f"{s.pre}-{s.post}"] for s in built.synapses) == rates
+    theta: Any = jax.tree.map(jnp.ones_like, built.init(jax.random.key(0)))
+    optimizer = trainer.optimizer.init(theta)
+    for count in (0, 2500, 100_000):  # the rates do not decay
+        later = jax.tree.map(lambda leaf, n=count: jnp.full_like(leaf, n) if leaf.dtype == int else leaf, optimizer)
+        updates, _ = trainer.optimizer.update(theta, later, theta)
+        found = [-updates["W"][synapse.name].max() for synapse in built.synapses]
+        assert np.allclose(found, rates, rtol=1e-6)
     assert type(trainer.rule.nudge).__name__ == "RandomSign"
-    assert (trainer.rule.nudge.beta, trainer.batch_size, trainer.persistent, trainer.decay) == (1.0, 20, True, 1.0)
+    assert (trainer.rule.nudge.beta, experiment.learning.batch_size, trainer.persistent) == (1.0, 20, True)
     assert (built.activation.name, experiment.network.gain) == ("hard_sigmoid", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("net", "iterations", "beta", "rates", "epochs"),
+    [
+        ("1", (20, 4), 0.5, (0.1, 0.05), 25),
+        ("2", (150, 6), 1.0, (0.4, 0.1, 0.01), 60),
+        ("3", (500, 8), 1.0, (0.128, 0.032, 0.008, 0.002), 500),
+    ],
+)
+def test_as_published_is_the_authors_settings_in_the_papers_terms(
+    net: Any, iterations: Any, beta: float, rates: Any, epochs: int
+) -> None:
+    """Their β and rates, as their code has them, count twice: its cost lacks the ½."""
+    experiment = as_published(net).experiment
+    settling, learning = experiment.settling, experiment.learning
+    assert (settling.free_steps, settling.nudged_steps) == iterations
+    assert settling.beta == 2 * beta
+    assert learning.learning_rate == pytest.approx([2 * rate for rate in rates])
+    assert (learning.epochs, learning.batch_size, learning.shuffle, learning.decay) == (epochs, 20, False, 1.0)
+    assert (settling.nudge, settling.epsilon, settling.persistent) == ("random-sign", 0.5, True)
+    assert experiment.network == as_written(net).experiment.network
 
 
 @pytest.mark.parametrize(("net", "beta", "rates"), [("1", 0.5, (0.1, 0.05)), ("2", 1.0, (0.4, 0.1, 0.01))])
@@ -63,9 +96,9 @@ def test_as_published_is_what_the_code_of_the_authors_does(
     """In NumPy and in their terms: ‖y − d‖² as the cost, β and rates as they write them, minibatches in order."""
     monkeypatch.setitem(NETS, net, ("digits", NETS[net][1]))
     experiment, digits = as_published(net).experiment, data.load("digits")
-    trainer, state = start(experiment, digits)
-    network, _ = experiment.build(*digits.widths)
-    names = {"W": [f"{synapse.pre}-{synapse.post}" for synapse in network.synapses], "b": list(network.free)}
+    setup: Any = experiment.build(digits)
+    trainer, state, network = setup.trainer, setup.state, setup.net
+    names = {"W": [synapse.name for synapse in network.synapses], "b": list(network.free)}
     W, b = ([np.asarray(state.theta[k][name], float) for name in names[k]] for k in ("W", "b"))
     steps = {"1": (20, 4), "2": (150, 6)}[net]
     s = [np.zeros((40, len(bias))) for bias in b]
@@ -79,7 +112,8 @@ def test_as_published_is_what_the_code_of_the_authors_does(
             contrast = (below[0].T @ nudged[k] - below[1].T @ free[k]) / (20 * sign * beta)
             W[k] = W[k] + rate * contrast
             b[k] = b[k] + rate * (nudged[k] - free[k]).mean(0) / (sign * beta)
-    state = trainer.advance(state, digits.train.v, 2)
+    assert isinstance(setup.feed, InOrder)
+    state = trainer.advance(state, setup.feed, 2)
     for k, theirs in (("W", W), ("b", b)):
         for name, values in zip(names[k], theirs, strict=True):
             np.testing.assert_allclose(state.theta[k][name], values, atol=1e-5)
@@ -108,7 +142,7 @@ def test_the_accelerated_form_differs_in_the_free_phase_only() -> None:
     for net, accelerated in nets:
         slow, quick = as_published(net).experiment, as_published(accelerated).experiment
         assert (slow.network, slow.learning, slow.cost) == (quick.network, quick.learning, quick.cost)
-        rules = [experiment.build(784, 10)[1].rule for experiment in (slow, quick)]
+        rules: Any = [experiment.assemble(784, 10)[1].rule for experiment in (slow, quick)]
         assert rules[0].nudged == rules[1].nudged
         assert rules[0].nudge == rules[1].nudge
         assert rules[0].free != rules[1].free
@@ -120,35 +154,53 @@ def test_the_fast_recipe_trains_the_same_networks() -> None:
         assert (quick.dataset, quick.network.hidden) == (slow.dataset, slow.network.hidden)
 
 
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [("1", 3), ("2", 1), ("2 --seeds 2", 2), ("1 2-accelerated", 4), ("3-accelerated 1", 2), ("1 --short", 1)],
+)
+def test_several_seeds_are_of_the_first_network_unless_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, count: int
+) -> None:
+    found: list[Reproduction] = []
+
+    def keep(campaign: Reproduction, *_: Any) -> tuple[Path, list[Any]]:
+        found.append(campaign)
+        return tmp_path, []
+
+    monkeypatch.setattr("eqprop.cli.reproduce.carry_out", keep)
+    assert run("reproduce", "as-published", "--nets", *options.split(), "--run-dir", tmp_path / "all", "--json") == 0
+    assert len(found[0].trials()) == count
+
+
 def test_seeds_count_from_the_first() -> None:
-    trials = Campaign("as-published", ("2", "3-accelerated"), seed=3, seeds=2).trials()
+    trials = Reproduction("as-published", ("2", "3-accelerated"), seed=3, seeds=2).trials()
     names = ["mnist-2-hidden-seed3", "mnist-2-hidden-seed4", "mnist-3-hidden-accelerated-seed3"]
     assert [trial.name for trial in trials] == names
     assert [trial.experiment.learning.seed for trial in trials] == [3, 4, 3]
 
 
 def test_a_seed_with_a_dead_output_is_given_up_for_the_next(tmp_path: Path) -> None:
-    campaign = Campaign("as-published", ("2",))
+    campaign = Reproduction("as-published", ("2",))
     first, second = (replace(as_published("2", seed), name=f"mnist-2-hidden-seed{seed}") for seed in (0, 1))
     assert campaign.trials(tmp_path) == [first]
     dead = [{"valid_error": 0.19}, {"valid_error": 0.17}]
     assert [campaign.hopeless(first, dead[:n]) for n in (0, 1, 2)] == [False, False, True]
     assert not campaign.hopeless(first, [{"valid_error": 0.19}, {"valid_error": 0.08}])
-    for other in (Campaign("as-published", ("2",), train=1000), Campaign("as-written", ("2",))):
+    for other in (Reproduction("as-published", ("2",), train=1000), Reproduction("as-written", ("2",))):
         assert not other.hopeless(first, dead)
     run_ = Run.create(tmp_path / first.name, first.experiment.to_dict())
     run_.write_history(dead)
     (run_.folder / "checkpoint.safetensors").touch()
     assert campaign.trials(tmp_path) == [second]
     assert campaign.given_up(tmp_path) == [first]
-    assert report.given_up(first, tmp_path) == "mnist-2-hidden-seed0 19.0, 17.0 %"
+    assert reproduction_page.given_up(first, tmp_path) == "mnist-2-hidden-seed0 19.0, 17.0 %"
 
 
 def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
-    campaign = Campaign("fast", minutes=1.0)
+    campaign = Reproduction("fast", minutes=1.0)
     epochs = [{"seconds": 15.0, "valid_seconds": 5.0}] * 3
-    assert [campaign.enough(epochs[:n]) for n in range(4)] == [False, False, False, True]
-    assert not Campaign("fast").enough(epochs)
+    assert [campaign.time_is_up(epochs[:n]) for n in range(4)] == [False, False, False, True]
+    assert not Reproduction("fast").time_is_up(epochs)
 
 
 @pytest.mark.usefixtures("digits")
@@ -167,7 +219,7 @@ def test_a_campaign_writes_its_report_and_its_results(
     for part in ("digits, 64-500-10", "paper's epochs", "wall clock", "cosine"):
         assert part in text
     assert ("2 seeds" in text) == (count == 2)
-    assert ("its authors' code" in text) == (mode == "as-published")
+    assert ("what its authors' code does" in text) == (mode == "as-published")
     assert ("What the paper leaves open" in text) == (mode == "as-written")
     for name in ("learning_curves", "weight_changes"):
         assert (folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
@@ -233,6 +285,8 @@ def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -
         ("fast --data-dir . --nets 1 fashion", "holds one data set"),
         ("rates --resume nowhere", "nowhere is not the folder of `eqprop reproduce rates`"),
         ("rates --resume . --run-dir x", "exclude each other"),
+        ("accelerated", "no runs: name with --runs"),
+        ("accelerated --runs nowhere", "nowhere is not the folder of a run"),
     ],
 )
 def test_bad_input_is_refused(
@@ -296,7 +350,7 @@ def test_two_forms_that_are_the_same_are_found_to_be_the_same(
     experiment = as_published("2").experiment
     experiment = replace(experiment, learning=replace(experiment.learning, train=100))
     folder, out = tmp_path / "run", tmp_path / "out"
-    Run.create(folder, experiment.to_dict()).save(start(experiment, small)[1], [], 0.0)
+    Run.create(folder, experiment.to_dict()).save(experiment.build(small).state, [], 0.0)
     assert run("reproduce", "accelerated", "--runs", folder, "--batches", "3", "--run-dir", out, "--json") == 0
     (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
     assert (found["net"], found["epochs"], found["batches"]) == ("2", 0, 3)
@@ -310,5 +364,17 @@ def test_two_forms_that_are_the_same_are_found_to_be_the_same(
     assert (out / "accelerated.png").exists()
     assert run("reproduce", "accelerated", "--runs", folder, "--batches", "6", "--run-dir", tmp_path / "more") == 2
     assert "batches=6: only 5 are left" in capsys.readouterr().err
-    assert run("reproduce", "accelerated", "--run-dir", tmp_path / "none") == 2
-    assert "name the folder of a run" in capsys.readouterr().err
+    assert run("reproduce", "accelerated", "--resume", out, "--runs", tmp_path) == 2
+    assert "--runs with --resume" in capsys.readouterr().err
+    # A run that holds out other examples than is usual.
+    experiment = replace(experiment, learning=replace(experiment.learning, valid=30))
+    Run.create(tmp_path / "held", experiment.to_dict()).save(experiment.build(small.hold_out(30)).state, [], 0.0)
+    assert forms_of(tmp_path / "held", small, 3).state.particles["output"].shape == (60, 10)
+
+
+def test_a_share_is_all_of_them_only_if_it_is() -> None:
+    alike = np.ones(600)
+    assert _share(alike) == "100%"
+    alike[0] = -0.01
+    assert _share(alike) == "> 99%"
+    assert _share(np.array([1.0, 0.98])) == "50%"

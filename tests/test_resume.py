@@ -1,6 +1,5 @@
 """A run that is stopped, at whatever moment and in whatever way, goes on as if it had not been."""
 
-import importlib
 import json
 import os
 import random
@@ -13,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -23,9 +20,9 @@ from command import run
 from eqprop import DivergedError, Progress, Run, data, fit
 from eqprop.cli.main import parse
 from eqprop.cli.train import Train
-from eqprop.experiment import Experiment, perform
-from eqprop.experiment.perform import start
-from eqprop.train.loop import _advance
+from eqprop.study import Experiment, perform
+from eqprop.train import epochs
+from eqprop.train.trainer import _advance
 
 TIMED = ("seconds", "valid_seconds", "seconds_per_epoch", "run_dir")
 
@@ -134,7 +131,7 @@ def train(
     """Begin the run in the folder, or go on with it."""
     longer = replace(EXPERIMENT, learning=replace(EXPERIMENT.learning, epochs=epochs))
     run = Run.open(folder) if folder.exists() else Run.create(folder, longer.to_dict())
-    perform(longer, DIGITS, run, checkpoint_seconds=every, observe=observe)
+    perform(longer.build(DIGITS), run, checkpoint_seconds=every, observe=observe)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +144,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture
 def piecemeal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one minibatch, however fast the machine is."""
-    monkeypatch.setattr(importlib.import_module("eqprop.train.fit"), "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(epochs, "PIECE_SECONDS", 0.0)
 
 
 class Killed(BaseException):
@@ -230,14 +227,14 @@ def test_a_finished_run_that_is_resumed_stays_as_it_is(tmp_path: Path, whole: di
 
 
 def test_going_on_compiles_nothing_that_is_compiled_already(tmp_path: Path) -> None:
-    trainer, state = start(EXPERIMENT, DIGITS)
-    examples = jax.tree.map(jnp.asarray, DIGITS.train[: EXPERIMENT.learning.train].v)
-    fit(trainer, state, examples, epochs=2)
+    setup = EXPERIMENT.build(DIGITS)
+    trainer, state, feed = setup.trainer, setup.state, setup.feed
+    fit(trainer, state, feed, epochs=2)
     count = _advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
-    state = trainer.advance(state, examples, 5)
+    state = trainer.advance(state, feed, 5)
     Run(tmp_path).save(state, [], 0.0)
     state, _, _ = Run(tmp_path).load(state)
-    fit(trainer, state, examples, epochs=2)
+    fit(trainer, state, feed, epochs=2)
     assert _advance.run._cache_size() == count  # pyright: ignore[reportFunctionMemberAccess]
 
 
@@ -254,11 +251,11 @@ def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_sc
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    folder = tmp_path / "run"
+    folder = tmp_path / "a run"
     with monkeypatch.context() as patch:
         patch.setattr("eqprop.progress.TrainingBar.update", interrupt)
         assert run(*TRAIN, "--epochs", "2", "--run-dir", folder, "--checkpoint-seconds", "0") == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert f"interrupted: go on with `eqprop train --resume '{folder}'`" in capsys.readouterr().err
     scrap = folder / ".checkpoint.safetensors.k3x.part"
     scrap.write_bytes(b"half a checkpoint")
     assert run("train", "--resume", folder, "--epochs", "3") == 0
@@ -266,6 +263,27 @@ def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_sc
     assert outcome(folder) == whole
     # The raised number is what the next resume goes by.
     assert json.loads((folder / "config.json").read_text())["learning"]["epochs"] == 3
+
+
+def test_a_run_from_before_a_setting_was_added_goes_on_with_its_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: dict[str, Any]
+) -> None:
+    folder = tmp_path / "run"
+    train(folder, epochs=1)
+    path = folder / "config.json"
+    complete = json.loads(path.read_text())
+    older = json.loads(path.read_text())
+    del older["cost"], older["network"]["bias"], older["learning"]["changes"]
+    path.write_text(json.dumps(older))
+    assert run("train", "--resume", folder, "--epochs", "3") == 0
+    assert outcome(folder) == whole
+    complete["learning"]["epochs"] = 3
+    assert json.loads(path.read_text()) == complete
+    newer = complete | {"network": complete["network"] | {"colour": "red"}}
+    path.write_text(json.dumps(newer))
+    capsys.readouterr()
+    assert run("train", "--resume", folder) == 2
+    assert "the settings' network have an unknown 'colour'" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("piecemeal")
@@ -283,15 +301,15 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
 
     kept = Run.open(folder)
     diverging = Experiment.from_dict(kept.config)
-    _, fresh = start(diverging, DIGITS)
-    state, history, _ = kept.load(fresh)
+    setup = diverging.build(DIGITS)
+    state, history, _ = kept.load(setup.state)
     assert (len(history), int(state.batch)) != (0, 0)
     for name in ("checkpoint.safetensors", "weights.safetensors"):
         for array in safetensors.numpy.load_file(folder / name).values():
             assert np.isfinite(array).all()
     # What is kept is the last good state: the very next minibatch is the bad one.
     with pytest.raises(DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}:"):
-        perform(diverging, DIGITS, kept)
+        perform(setup, kept)
 
 
 def test_a_run_that_kills_its_network_ends_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,7 +317,7 @@ def test_a_run_that_kills_its_network_ends_with_a_word(tmp_path: Path, capsys: p
     assert run(*TRAIN, "--learning-rate", "1e30", "--run-dir", folder) == 3
     shown = capsys.readouterr()
     assert "stopped: nothing is learned any more in epoch 1" in shown.err
-    assert "lower the learning rate (rates=1e+30)" in shown.err
+    assert "lower the learning rate or the initial weights (learning_rate=1e+30)" in shown.err
     assert not (folder / "result.json").exists()
 
 

@@ -1,7 +1,7 @@
 """Learning in the second phase only (section 2.4): the claims hold, notice what would break them, and it trains."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,10 @@ import pytest
 from jax import Array
 
 import eqprop as ep
-from eqprop.claims.base import Finding, Subject, relative
-from eqprop.claims.stdp import PATH, PathIntegral, TimingCurve
-from eqprop.claims.zoo import ZOO, fully_connected, pair
-from eqprop.energy.synapse import name
+from eqprop.rule.stdp import Plasticity
+from eqprop.verification.base import Finding, Subject, relative
+from eqprop.verification.stdp import PATH, PathIntegral, TimingCurve
+from eqprop.verification.zoo import ZOO, fully_connected, pair
 
 EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)
 
@@ -29,13 +29,20 @@ def failed(finding: Finding) -> list[str]:
     return [check.what for check in finding.checks if not check.passed]
 
 
-class OneDirection(ep.STDP):
+class Forwards(Plasticity):
     """ρ(u_i) dρ(u_j)/dt only, from the layer below to the one above."""
 
-    def plasticity(self, net: ep.Hopfield, theta: Any, rho: Any, change: Any) -> Array:
-        one_way = [(name(syn), syn, {syn.pre: rho[syn.pre], syn.post: change[syn.post]}) for syn in net.synapses]
-        gained = [syn.phi(theta["W"][key], mixed) for key, syn, mixed in one_way]
+    def gain(self, theta: Any, rho: Any, change: Any) -> Array:
+        net: Any = self.units
+        one_way = [(syn, {syn.pre: rho[syn.pre], syn.post: change[syn.post]}) for syn in net.synapses]
+        gained = [syn.phi(theta["W"][syn.name], mixed) for syn, mixed in one_way]
         return jnp.stack(gained + [jnp.dot(b, change[layer]) for layer, b in theta["b"].items()]).sum()
+
+
+class OneDirection(ep.STDP):
+    """Synapses learn from what they send forwards alone."""
+
+    plasticity: ClassVar[type[Plasticity]] = Forwards
 
 
 class Unscaled(ep.OneSided):
@@ -43,7 +50,7 @@ class Unscaled(ep.OneSided):
 
     def __call__(self, key: Array) -> tuple[Array, Array]:
         beta, w = super().__call__(key)
-        return beta, w * self.beta
+        return beta, w * beta[1]
 
 
 class SymmetricCurve(TimingCurve):
@@ -96,14 +103,14 @@ def test_digits_are_learned_as_well_as_by_equilibrium_propagation() -> None:
     net = ep.Hopfield.layered(64, 32, 10)
     F = ep.Total(net, ep.SquaredError())
     free, nudge, optimizer = ep.Gradient(steps=20), ep.OneSided(0.5), optax.adam(0.01)
-    errors = []
+    feed, errors = ep.Shuffled(digits.train.v, 50), []
     for rule in (
         ep.STDP(nudge, free, ep.Gradient(steps=10, epsilon=0.2)),
         ep.EquilibriumPropagation(nudge, free, ep.Gradient(steps=10, epsilon=0.2)),
     ):
-        trainer = ep.Trainer(F, rule, optimizer, 50, metrics={"error": F.cost.misclassified})
-        state = trainer.init(net.init(jax.random.key(0)), len(digits.train), jax.random.key(1))
-        state, _ = ep.fit(trainer, state, digits.train.v, epochs=5)
+        trainer = ep.Trainer(F, rule, optimizer, metrics={"error": F.cost.misclassified})
+        state = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+        state, _ = ep.fit(trainer, state, feed, epochs=5)
         errors.append(trainer.measure(state.theta, digits.test.v)["error"])
     assert max(errors) < 0.1
     assert errors[0] == pytest.approx(errors[1], abs=0.01)

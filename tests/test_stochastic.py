@@ -10,10 +10,10 @@ import optax
 import pytest
 
 import eqprop as ep
-from eqprop.claims import SUBJECTS
-from eqprop.claims.base import Claim, Finding, Subject
-from eqprop.claims.boltzmann import Energy, Gaussian, OnGrid, boltzmann
-from eqprop.claims.stochastic import NUDGE, SAMPLER, ExpectedGradient, NudgedCost, Stationary, T
+from eqprop.verification import SUBJECTS
+from eqprop.verification.base import Claim, Finding, Subject
+from eqprop.verification.boltzmann import Energy, Gaussian, OnGrid, boltzmann
+from eqprop.verification.stochastic import NUDGE, SAMPLER, ExpectedGradient, NudgedCost, Stationary, T
 
 
 def double_well(theta: Any, v: Any, beta: Any, s: Any) -> Any:
@@ -38,7 +38,7 @@ def subject(name: str) -> Subject:
         return replace(whole, s=jax.tree.map(lambda u: u + 3.0, whole.s))
     if name == "double well":
         theta = {"a": jnp.array(0.7), "b": jnp.array(0.4)}
-        return Subject(name, double_well, theta, jnp.array([-0.6]), jnp.array([[2.5]]), rule)
+        return Subject(name, ep.system(double_well), theta, jnp.array([-0.6]), jnp.array([[2.5]]), rule)
     theta = {
         "k": jnp.array([1.5, 2.0]),
         "A": jnp.array([[1.0, -0.5], [0.3, 0.8]]),
@@ -46,7 +46,7 @@ def subject(name: str) -> Subject:
     }
     v = (jnp.array([[1.0, 0.5]]), jnp.array([[1.5]]))
     s = {"hidden": jnp.zeros((1, 2)), "output": jnp.full((1, 1), 4.0)}
-    return Subject(name, bowl, theta, v, s, rule)
+    return Subject(name, ep.system(bowl), theta, v, s, rule)
 
 
 class Times(ep.Symmetric):
@@ -114,11 +114,12 @@ def test_claims_apply_only_where_the_distribution_is_known() -> None:
     known = subject("bowl")
 
     def other(F: Any) -> Subject:
-        return Subject("other", F, known.theta, known.v, known.s, known.rule)
+        return Subject("other", ep.system(F), known.theta, known.v, known.s, known.rule)
 
     assert not Stationary().applies(other(lambda t, v, b, s: bowl(t, v, b, s) + jnp.sum(s["hidden"] ** 4)))
     assert not Stationary().applies(other(lambda t, v, b, s: bowl(t, v, b, s) - 9 * b * jnp.sum(s["output"] ** 2)))
-    flat = Subject("flat", lambda t, v, b, s: b * jnp.sum(s**2), {}, jnp.zeros(1), jnp.zeros((1, 1)), known.rule)
+    F = ep.system(lambda t, v, b, s: b * jnp.sum(s**2))
+    flat = Subject("flat", F, {}, jnp.zeros(1), jnp.zeros((1, 1)), known.rule)
     assert not Stationary().applies(flat)
     with pytest.raises(ep.InputError, match="flat"):
         Stationary().check(flat)
@@ -131,9 +132,10 @@ def test_a_grid_of_two_units_knows_what_the_closed_form_does() -> None:
         return s @ theta @ s / 2 - v @ s + beta * s[0] ** 2 / 2
 
     theta, v, s = jnp.array([[2.0, 0.7], [0.7, 1.0]]), jnp.array([[0.5, -1.0]]), jnp.ones((1, 2))
-    known = boltzmann(Subject("tied", tied, theta, v, s, ep.EquilibriumPropagation()), T, (0.0, 1.0))
+    F = ep.system(tied)
+    known = boltzmann(Subject("tied", F, theta, v, s, ep.EquilibriumPropagation()), T, (0.0, 1.0))
     assert isinstance(known, OnGrid)
-    closed, levels = Gaussian(Energy(tied, v[0], s[0]), T, s[0]), jnp.array([0.03, 0.4, 0.9])
+    closed, levels = Gaussian(Energy(F, v[0], s[0]), T, s[0]), jnp.array([0.03, 0.4, 0.9])
     for beta in (0.0, 1.0):
         assert known.log_partition(theta, beta) == pytest.approx(float(closed.log_partition(theta, beta)), abs=1e-12)
         np.testing.assert_allclose(known.by_theta(theta, beta), closed.by_theta(theta, beta), atol=1e-12)
@@ -169,7 +171,7 @@ def spread(beta: float, temperature: float, weight: Any = (1.0, 1.0), keys: int 
     """What the rule finds with different keys, for a spring at θ = 1 and two examples."""
     rule = ep.StochasticEquilibriumPropagation(ep.Symmetric(beta), ep.Langevin(temperature, 0.1, 200, 10, 10))
     v, s = jnp.array([[0.0], [2.0]]), {"u": jnp.zeros((2, 1))}
-    found = [rule(spring, 1.0, v, s, jax.random.key(seed), jnp.array(weight))[0] for seed in range(keys)]
+    found = [rule(spring, 1.0, v, s, jax.random.key(seed), jnp.array(weight)).gradient for seed in range(keys)]
     return np.asarray(found)
 
 
@@ -193,9 +195,10 @@ def test_it_trains_a_network_with_noise() -> None:
     net = ep.Hopfield.layered(3, 8, 3, activation=ep.tanh)
     F = ep.Total(net, ep.SquaredError())
     rule = ep.StochasticEquilibriumPropagation(ep.Symmetric(0.5), ep.Langevin(0.01, 0.3, 20, 4, 10))
-    trainer = ep.Trainer(F, rule, optax.adam(0.03), batch_size=20, metrics={"error": F.cost.misclassified})
-    state = trainer.init(net.init(jax.random.key(0)), len(x), jax.random.key(1))
-    state = trainer.advance(state, (x, y), 60)
+    trainer = ep.Trainer(F, rule, optax.adam(0.03), metrics={"error": F.cost.misclassified})
+    feed = ep.Shuffled((x, y), 20)
+    state = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+    state = trainer.advance(state, feed, 60)
     assert trainer.measure(state.theta, (x, y), block=1200)["error"] < 0.02
 
 

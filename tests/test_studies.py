@@ -14,8 +14,9 @@ from scipy.stats import ttest_rel
 import eqprop as ep
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.reproduce import PUBLISHED, as_published, depth, epsilon, sign
-from eqprop.reproduce.study import Study, paragraph
+from eqprop.study import Study, depth, epsilon, sign
+from eqprop.study.pages import paragraph
+from eqprop.study.paper import PUBLISHED, as_published
 from tests.command import run
 
 RNG = np.random.default_rng(0)
@@ -46,8 +47,8 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("step", "free", "nudged"), [(1.0, 10, 2), (0.5, 20, 4), (0.25, 40, 8), (0.125, 80, 16)])
 def test_iterations_follow_the_step_size(step: float, free: int, nudged: int) -> None:
     experiment = epsilon.Question().experiment(step, 1.0, 0)
-    _, trainer = experiment.build(784, 10)
-    for phase, steps in ((trainer.rule.free, free), (trainer.rule.nudged, nudged)):
+    rule: Any = experiment.assemble(784, 10)[1].rule
+    for phase, steps in ((rule.free, free), (rule.nudged, nudged)):
         assert (phase.steps, phase.epsilon) == (steps, step)
     settings = as_published("1").experiment.settling
     assert replace(experiment.settling, epsilon=0.5, free_steps=20, nudged_steps=4) == settings
@@ -63,7 +64,8 @@ def test_the_signs_differ_in_nothing_but_the_nudge() -> None:
     question = sign.Question()
     random, fixed = (question.experiment(name, 3) for name in sign.SIGNS)
     assert replace(random, settling=replace(random.settling, nudge="one-sided")) == fixed
-    nudges = [experiment.build(784, 10)[1].rule.nudge for experiment in (random, fixed)]
+    rules: Any = [experiment.assemble(784, 10)[1].rule for experiment in (random, fixed)]
+    nudges = [rule.nudge for rule in rules]
     assert [(type(nudge).__name__, nudge.beta) for nudge in nudges] == [("RandomSign", 1.0), ("OneSided", 1.0)]
 
 

@@ -10,18 +10,24 @@ import pytest
 
 import eqprop as ep
 from eqprop.progress import TrainingBar
-from eqprop.train import loop
+from eqprop.train import trainer as module
 from eqprop.train.dead import is_dead
 
 NET = ep.Hopfield.layered(4, 6, 3)
 F = ep.Total(NET, ep.SquaredError())
 RULE = ep.EquilibriumPropagation(ep.Symmetric(0.3), ep.Block(steps=8), ep.Block(steps=4))
 EXAMPLES = 11
+SGD = optax.sgd(1.0)
 
 
-def make(**changes: Any) -> ep.Trainer:
-    settings = {"optimizer": optax.sgd(1.0), "batch_size": 4, "rates": 0.5} | changes
-    return ep.Trainer(F, settings.pop("rule", RULE), **settings)
+def make(
+    rates: Any = 0.5, optimizer: Any = None, rule: Any = RULE, schedule: Any = None, **settings: Any
+) -> ep.Trainer:
+    return ep.Trainer(F, rule, optimizer or ep.Rated(SGD, rates, schedule), **settings)
+
+
+def feed_of(v: Any, batch_size: int = 4) -> ep.Feed:
+    return ep.Shuffled(v, batch_size)
 
 
 def draw() -> tuple[Any, Any]:
@@ -32,7 +38,8 @@ def draw() -> tuple[Any, Any]:
 
 def train(trainer: ep.Trainer, epochs: int = 2, seed: int = 5, **kwargs: Any) -> tuple[ep.TrainState, Any]:
     theta, v = draw()
-    return ep.fit(trainer, trainer.init(theta, EXAMPLES, jax.random.key(seed)), v, epochs=epochs, **kwargs)
+    feed = feed_of(v)
+    return ep.fit(trainer, trainer.init(theta, feed, jax.random.key(seed)), feed, epochs=epochs, **kwargs)
 
 
 def assert_equal(one: Any, two: Any) -> None:
@@ -48,9 +55,12 @@ def test_an_epoch_is_its_minibatches_one_by_one() -> None:
     errors = 0.0
     for start in range(0, EXAMPLES, 4):
         part = jax.tree.map(lambda a, start=start: a[order[start : start + 4]], v)
-        gradient, s, _ = RULE(F, theta, part, NET.rest(len(part[0])), key)
-        errors += sum(F.cost.misclassified((None, y), {"output": o}) for y, o in zip(part[1], s["output"], strict=True))
-        theta = jax.tree.map(lambda w, g: w - 0.5 * g, theta, gradient)
+        learned = RULE(F, theta, part, NET.rest(len(part[0])), key)
+        outputs = learned.state["output"]
+        errors += sum(
+            F.cost.misclassified(theta, (None, y), {"output": o}) for y, o in zip(part[1], outputs, strict=True)
+        )
+        theta = jax.tree.map(lambda w, g: w - 0.5 * g, theta, learned.gradient)
     state, history = train(make(metrics={"error": F.cost.misclassified}), epochs=1)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.theta, theta)
     assert history[0]["train_error"] == pytest.approx(float(errors) / EXAMPLES)
@@ -65,9 +75,10 @@ def test_the_seed_decides_everything() -> None:
 def test_pieces_of_an_epoch_do_not_change_it() -> None:
     theta, v = draw()
     trainer = make(persistent=True, optimizer=optax.adam(0.01))
-    start = trainer.init(theta, EXAMPLES, jax.random.key(5))
-    at_once = trainer.advance(start, v, 3)
-    in_pieces = trainer.advance(trainer.advance(start, v, 1), v, 2)
+    feed = feed_of(v)
+    start = trainer.init(theta, feed, jax.random.key(5))
+    at_once = trainer.advance(start, feed, 3)
+    in_pieces = trainer.advance(trainer.advance(start, feed, 1), feed, 2)
     assert_equal(at_once.theta, in_pieces.theta)
     assert_equal(at_once.particles, in_pieces.particles)
     assert_equal(at_once.sums, in_pieces.sums)
@@ -88,19 +99,20 @@ def test_validation_examples_keep_their_particles_too() -> None:
     theta, v = draw()
     held_out = jax.tree.map(lambda a: a[:7], v)
     trainer = make(persistent=True, rates=0.0)
-    start = trainer.init(theta, EXAMPLES, jax.random.key(5), valid=7)
-    state, _ = ep.fit(trainer, start, v, held_out, epochs=3)
+    feed = feed_of(v)
+    start = trainer.init(theta, feed, jax.random.key(5), valid=7)
+    state, _ = ep.fit(trainer, start, feed, held_out, epochs=3)
     longer, _ = ep.Block(steps=24)(F, theta, held_out, 0.0, NET.rest(7))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.valid_particles, longer)
     with pytest.raises(ep.InputError, match="particles of 7 examples for a validation set of 11"):
-        ep.fit(trainer, start, v, v, epochs=1)
+        ep.fit(trainer, start, feed, v, epochs=1)
 
 
 def test_the_history_tells_how_much_the_weights_changed() -> None:
     theta, v = draw()
-    trainer = make(changes=True, batch_size=EXAMPLES)
-    state = trainer.init(theta, EXAMPLES, jax.random.key(5))
-    after, history = ep.fit(trainer, state, v, epochs=1)
+    trainer, feed = make(changes=True), feed_of(v, EXAMPLES)
+    state = trainer.init(theta, feed, jax.random.key(5))
+    after, history = ep.fit(trainer, state, feed, epochs=1)
     for kind, name in (("W", "input-hidden"), ("W", "hidden-output")):
         old, new = (np.asarray(tree[kind][name]) for tree in (theta, after.theta))
         ratio = np.linalg.norm(new - old) / np.linalg.norm(old)
@@ -121,8 +133,8 @@ def test_balanced_rates_make_relative_changes_equal_and_keep_their_mean() -> Non
     updates: Any = {"W": {k: scales[k] * jnp.ones_like(w) for k, w in theta["W"].items()}, "b": theta["b"]}
     updates["b"]["hidden2"] = jnp.ones(5)
     balance: Any = ep.balanced(net)
-    state = balance.init(theta)
-    for _ in range(3):
+    scaled, state = balance.update(updates, balance.init(theta), theta)
+    for _ in range(2):
         scaled, state = balance.update(updates, state, theta)
 
     def ratios(changes: Any) -> np.ndarray:
@@ -152,26 +164,63 @@ def test_layers_learn_at_their_own_rates() -> None:
     assert (state.theta["W"]["hidden-output"] != theta["W"]["hidden-output"]).any()
 
 
-def test_rates_decay_after_each_epoch() -> None:
+def test_rates_decay_as_their_schedule_says() -> None:
+    """0.5, 0.25, 0.125 in the three minibatches of an epoch, as gradient descent by hand has it."""
     theta, v = draw()
-    trainer = make(decay=0.5)
-    state = trainer.init(theta, EXAMPLES, jax.random.key(5))._replace(epoch=jnp.array(2))
-    quarter = make(rates=0.5 * 0.25).advance(state, v, 3)
+    feed = feed_of(v)
+    trainer = make(schedule=ep.Staircase(1.0, every=1, factor=0.5))
+    state = trainer.init(theta, feed, jax.random.key(5))
+    for batch, rate in zip(feed.epoch(state.key), (0.5, 0.25, 0.125), strict=True):
+        gradient = RULE(F, theta, batch.v, NET.rest(4), weight=batch.weight).gradient
+        theta = jax.tree.map(lambda w, g, rate=rate: w - rate * g, theta, gradient)
+    found = trainer.advance(state, feed, 3).theta
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, theta)
+
+
+def test_any_schedule_of_optax_trains() -> None:
+    """The same numbers as a plain optimizer, whose rate an Optax schedule gives."""
+    schedule = optax.exponential_decay(0.5, 2, 0.5, staircase=True)
+    plain, rated = make(optimizer=optax.sgd(schedule)), make(schedule=ep.Staircase(1.0, every=2, factor=0.5))
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), trainer.advance(state, v, 3).theta, quarter.theta
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
+        train(plain)[0].theta,
+        train(rated)[0].theta,
     )
 
 
-def test_the_nudge_grows_after_each_epoch() -> None:
+def test_the_nudge_grows_as_its_schedule_says() -> None:
     theta, v = draw()
-    trainer = make(growth=1.5)
-    state = trainer.init(theta, EXAMPLES, jax.random.key(5))._replace(epoch=jnp.array(2))
+    feed = feed_of(v)
+    grows = ep.EquilibriumPropagation(ep.Symmetric(ep.Staircase(0.3, 3, 1.5)), RULE.free, RULE.nudged)
+    trainer = make(rule=grows)
+    state = trainer.init(theta, feed, jax.random.key(5))._replace(step=jnp.array(6))
     rule = ep.EquilibriumPropagation(ep.Symmetric(0.3 * 1.5**2), RULE.free, RULE.nudged)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5),
-        trainer.advance(state, v, 3).theta,
-        make(rule=rule).advance(state, v, 3).theta,
+        trainer.advance(state, feed, 3).theta,
+        make(rule=rule).advance(state, feed, 3).theta,
     )
+
+
+def test_weights_are_projected_after_the_optimizer_has_spoken() -> None:
+    """A system says which θ are allowed; an Optax transformation that keeps weights positive does so as well."""
+    _, v = draw()
+
+    class Positive(ep.Total):
+        def project(self, theta: Any) -> Any:
+            return jax.tree.map(lambda w: jnp.maximum(w, 0.0), theta)
+
+    theta = jax.tree.map(jnp.abs, NET.init(jax.random.key(0)))
+    feed = feed_of(v)
+    kept = optax.chain(optax.sgd(100.0), optax.keep_params_nonnegative())
+    for trainer in (
+        ep.Trainer(Positive(NET, ep.SquaredError()), RULE, ep.Rated(SGD, 100.0)),
+        ep.Trainer(F, RULE, kept),
+    ):
+        state = trainer.advance(trainer.init(theta, feed, jax.random.key(0)), feed, 3)
+        leaves = jax.tree.leaves(state.theta)
+        assert all((leaf >= 0).all() for leaf in leaves)
+        assert any((leaf == 0).any() for leaf in leaves)
 
 
 def test_measuring_averages_over_all_examples_whatever_the_block() -> None:
@@ -186,25 +235,43 @@ def test_measuring_averages_over_all_examples_whatever_the_block() -> None:
 
 
 def test_nothing_is_compiled_again_for_other_numbers() -> None:
-    """β, ω, rates, decay, growth, epoch, piece of an epoch: data. The count is of compiled programs."""
+    """β, ω, rates, decay, growth, penalties, targets, bounds, epoch, piece of an epoch: data. Programs are counted."""
     theta, v = draw()
-    optimizer = optax.sgd(1.0)
 
-    def once(beta: float, omega: float, rate: float, decay: float, growth: float, epoch: int, batches: int) -> None:
-        rule = ep.EquilibriumPropagation(ep.Symmetric(beta), ep.Block(steps=8, omega=omega), ep.Block(steps=4))
-        trainer = make(rule=rule, rates=rate, decay=decay, growth=growth, optimizer=optimizer)
-        state = trainer.init(theta, EXAMPLES, jax.random.key(0))._replace(epoch=jnp.array(epoch))
-        trainer.advance(state, v, batches)
+    class Bounded(ep.Total):
+        high: Any
 
-    once(0.3, 1.2, 0.5, 0.9, 1.1, 0, 3)
-    before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
-    once(0.7, 1.1, 0.1, 0.8, 1.2, 4, 1)
-    assert loop._advance.run._cache_size() == before  # pyright: ignore[reportFunctionMemberAccess]
+        def __init__(self, cost: Any, high: Any):
+            super().__init__(NET, cost)
+            self.high = high
+
+        @property
+        def space(self) -> ep.Space:
+            return ep.Space(NET.shapes, 0.0, self.high)
+
+    def once(numbers: Any, epoch: int, batches: int) -> None:
+        beta, growth, omega, rate, decay, l1, l2, low, high = numbers
+        nudge = ep.Symmetric(ep.Staircase(beta, 3, growth))
+        rule = ep.EquilibriumPropagation(nudge, ep.Block(steps=8, omega=omega), ep.Block(steps=4))
+        total = Bounded(ep.SquaredError(l1=l1, l2=l2, low=low), {"hidden": jnp.full(6, high), "output": high})
+        trainer = ep.Trainer(total, rule, ep.Rated(SGD, rate, ep.Staircase(1.0, 3, decay)))
+        feed = feed_of(v)
+        state = trainer.init(theta, feed, jax.random.key(0))._replace(epoch=jnp.array(epoch))
+        trainer.advance(state, feed, batches)
+
+    once((0.3, 1.1, 1.2, 0.5, 0.9, 0.02, 0.2, 0.0, 1.0), 0, 3)
+    before = programs()
+    once((0.7, 1.2, 1.1, 0.1, 0.8, 0.01, 0.1, 0.2, 0.9), 4, 1)
+    assert programs() == before
+
+
+def programs() -> int:
+    return module._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def test_every_optax_optimizer_will_do() -> None:
     for optimizer in (optax.adam(1e-2), optax.rmsprop(1e-2), optax.chain(optax.clip(0.1), optax.sgd(0.1, 0.9))):
-        state, history = train(make(optimizer=optimizer, rates=1.0))
+        state, history = train(make(optimizer=optimizer))
         assert history[1]["train_cost"] < history[0]["train_cost"]
         assert int(state.epoch) == 2
 
@@ -222,19 +289,19 @@ def test_an_energy_of_ones_own_trains_in_the_same_loop() -> None:
     x = jax.random.normal(jax.random.key(0), (64, 3))
     settle = ep.Gradient(steps=50)
     rule = ep.EquilibriumPropagation(ep.Symmetric(0.1), settle, settle)
-    trainer = ep.Trainer(ep.Total(energy, cost), rule, optax.sgd(0.3), 16, start=lambda n: jnp.zeros((n, 2)))
-    state = trainer.init(jnp.zeros((2, 3)), 64, jax.random.key(1))
-    state, _ = ep.fit(trainer, state, (x, x @ truth.T), epochs=40)
+    F = ep.Total(energy, cost, space=ep.Space((2,)))
+    trainer, feed = ep.Trainer(F, rule, optax.sgd(0.3)), ep.Shuffled((x, x @ truth.T), 16)
+    state = trainer.init(jnp.zeros((2, 3)), feed, jax.random.key(1))
+    state, _ = ep.fit(trainer, state, feed, epochs=40)
     np.testing.assert_allclose(state.theta, truth, atol=1e-3)
 
 
 def test_whatever_numbers_theta_is_made_of_training_compiles_once() -> None:
     theta, v = draw()
-    trainer = make()
-    before = loop._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
-    state = trainer.init(jax.tree.map(np.asarray, theta), EXAMPLES, jax.random.key(0))
-    trainer.advance(trainer.advance(state, v, 1), v, 1)
-    assert loop._advance.run._cache_size() <= before + 1  # pyright: ignore[reportFunctionMemberAccess]
+    trainer, feed, before = make(), feed_of(v), programs()
+    state = trainer.init(jax.tree.map(np.asarray, theta), feed, jax.random.key(0))
+    trainer.advance(trainer.advance(state, feed, 1), feed, 1)
+    assert programs() <= before + 1
 
 
 @pytest.mark.parametrize(("metrics", "told"), [({}, "cost 0."), ({"error": F.cost.misclassified}, " %")])
@@ -243,7 +310,7 @@ def test_progress_is_told_by_what_is_measured(
 ) -> None:
     trainer = make(metrics=metrics)
     _, v = draw()
-    with TrainingBar(2, trainer.batches(EXAMPLES), trainer.batch_size) as bar:
+    with TrainingBar(2, feed_of(v).batches, 4) as bar:
         train(trainer, valid=v, observe=bar.update)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == ["1/2", "2/2"]
@@ -255,15 +322,16 @@ def test_an_order_of_ones_own_is_followed() -> None:
     theta, v = draw()
     trainer = make()
     order = np.array([[3, 3, 7, EXAMPLES], [0, 1, 2, 3]])
-    state = trainer.advance(trainer.init(theta, EXAMPLES, jax.random.key(5)), v, 1, order)
+    feed = ep.Given(v, order)
+    state = trainer.advance(trainer.init(theta, feed, jax.random.key(5)), feed, 1)
     three = jax.tree.map(lambda a: a[jnp.array([3, 3, 7])], v)
-    gradient, *_ = RULE(F, theta, three, NET.rest(3), jax.random.key(0))
+    gradient = RULE(F, theta, three, NET.rest(3)).gradient
     expected = jax.tree.map(lambda w, g: w - 0.5 * g, theta, gradient)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.theta, expected)
-    with pytest.raises(ep.InputError, match="rows of batch_size=4"):
-        trainer.advance(state, v, 1, order[:, :3])
+    with pytest.raises(ep.InputError, match="a row of example numbers for each minibatch"):
+        ep.Given(v, order[0])
     with pytest.raises(ep.InputError, match="1 more minibatches"):
-        trainer.advance(state, v, 2, order)
+        trainer.advance(state, feed, 2)
 
 
 # ---- networks that are dead, and networks that only seem so ----
@@ -286,10 +354,10 @@ def test_a_network_that_has_learned_its_examples_is_not_dead() -> None:
     theta, (x, _) = draw()
     theta = {"W": jax.tree.map(jnp.zeros_like, theta["W"]), "b": jax.tree.map(lambda b: b + 0.5, theta["b"])}
     v = (x, jnp.full((EXAMPLES, 3), 0.5))
-    trainer = make(batch_size=EXAMPLES)
-    gradient, *_ = RULE(F, theta, v, NET.rest(EXAMPLES), jax.random.key(0))
+    trainer, feed = make(), feed_of(v, EXAMPLES)
+    gradient = RULE(F, theta, v, NET.rest(EXAMPLES)).gradient
     assert not any(leaf.any() for leaf in jax.tree.leaves(gradient))
-    assert not is_dead(trainer, trainer.init(theta, EXAMPLES, jax.random.key(5)), v)
+    assert not is_dead(trainer, trainer.init(theta, feed, jax.random.key(5)), feed)
 
 
 @pytest.mark.parametrize(("right", "dead"), [(0, False), (1, True)], ids=["the right end", "the wrong end"])
@@ -297,9 +365,9 @@ def test_an_output_at_the_end_of_its_box_is_dead_at_the_wrong_end_only(right: in
     """The cross-entropy always pulls; outputs cannot follow it beyond the box."""
     theta, (x, _) = draw()
     theta["b"]["output"] = jnp.array([1e3, -1e3, -1e3])
-    trainer = ep.Trainer(ep.Total(NET, ep.CrossEntropy()), RULE, optax.sgd(1.0), batch_size=EXAMPLES)
-    state = trainer.init(theta, EXAMPLES, jax.random.key(5))
-    assert is_dead(trainer, state, (x, jax.nn.one_hot(jnp.full(EXAMPLES, right), 3))) == dead
+    trainer = ep.Trainer(ep.Total(NET, ep.CrossEntropy()), RULE, SGD)
+    feed = feed_of((x, jax.nn.one_hot(jnp.full(EXAMPLES, right), 3)), EXAMPLES)
+    assert is_dead(trainer, trainer.init(theta, feed, jax.random.key(5)), feed) == dead
 
 
 def test_gradients_that_cancel_each_other_are_not_dead() -> None:
@@ -313,9 +381,42 @@ def test_gradients_that_cancel_each_other_are_not_dead() -> None:
 
     settle = ep.Gradient(steps=50)
     rule = ep.EquilibriumPropagation(ep.Symmetric(0.25), settle, settle)
-    F = ep.Total(energy, cost)
-    trainer = ep.Trainer(F, rule, optax.sgd(0.3), batch_size=2, start=lambda n: jnp.zeros((n, 1)))
+    F = ep.Total(energy, cost, space=ep.Space((1,)))
     v = (jnp.ones((2, 1)), jnp.array([[0.0], [2.0]]))
-    gradient, *_ = rule(F, jnp.ones(1), v, jnp.zeros((2, 1)), jax.random.key(0))
+    trainer, feed = ep.Trainer(F, rule, optax.sgd(0.3)), ep.Shuffled(v, 2)
+    gradient = rule(F, jnp.ones(1), v, jnp.zeros((2, 1))).gradient
     assert jnp.abs(gradient).max() < 1e-6
-    assert not is_dead(trainer, trainer.init(jnp.ones(1), 2, jax.random.key(0)), v)
+    assert not is_dead(trainer, trainer.init(jnp.ones(1), feed, jax.random.key(0)), feed)
+
+
+def test_what_is_measured_has_the_weights_of_the_examples() -> None:
+    """Weights of ½ halve the sums and their number alike: averages stay."""
+    theta, v = draw()
+    trainer, feed = make(rates=0.0), feed_of(v, EXAMPLES)
+    state = trainer.init(theta, feed, jax.random.key(5))
+    batch = next(feed.epoch(state.key))
+    whole, half = (ep.update(trainer, state, batch._replace(weight=share * batch.weight)).sums for share in (1.0, 0.5))
+    assert half["metrics"]["cost"] / half["count"] == pytest.approx(float(whole["metrics"]["cost"] / whole["count"]))
+
+
+def test_predictions_need_no_target() -> None:
+    theta, (x, _) = draw()
+    trainer = make(metrics={"error": F.cost.misclassified})
+    settled, _ = RULE.free(F, theta, (x, None), 0.0, NET.rest(EXAMPLES))
+    np.testing.assert_allclose(trainer.predict(theta, (x, None), block=4), settled["output"], atol=1e-6)
+
+
+def test_an_update_of_ones_own_loop_compiles_once() -> None:
+    theta, v = draw()
+    trainer, feed = make(), feed_of(v)
+    state = trainer.init(theta, feed, jax.random.key(5))
+    counts = []
+    for batch in feed.epoch(state.key):
+        state = ep.update(trainer, state, batch)
+        counts.append(module._update.run._cache_size())  # pyright: ignore[reportFunctionMemberAccess]
+    assert len(set(counts)) == 1
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        state.theta,
+        trainer.advance(trainer.init(theta, feed, jax.random.key(5)), feed, 3).theta,
+    )

@@ -8,25 +8,26 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import eqprop as ep
 from command import run
-from eqprop.claims import CLAIMS, SUBJECTS, Claim, Subject, verify_zoo
-from eqprop.claims.base import at_most
-from eqprop.claims.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
-from eqprop.claims.divergence import GradientOfNothing
-from eqprop.claims.dynamics import Dynamics
-from eqprop.claims.health import words
-from eqprop.claims.lemma import Envelope, Lemma
-from eqprop.claims.multiplier import Multiplier
-from eqprop.claims.order import Order
-from eqprop.claims.partition import StochasticLemma
-from eqprop.claims.proposition1 import Proposition1
-from eqprop.claims.sides import Sides
-from eqprop.claims.theorem1 import SecondForm, Theorem1, slope_at
-from eqprop.claims.weak_feedback import WeakFeedback
 from eqprop.rule.implicit import multiplier
+from eqprop.verification import CLAIMS, SUBJECTS, Claim, Finding, Subject, verify_zoo
+from eqprop.verification.base import at_most
+from eqprop.verification.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
+from eqprop.verification.divergence import GradientOfNothing
+from eqprop.verification.dynamics import Dynamics
+from eqprop.verification.health import words
+from eqprop.verification.lemma import Envelope, Lemma
+from eqprop.verification.multiplier import Multiplier
+from eqprop.verification.order import Order
+from eqprop.verification.partition import StochasticLemma
+from eqprop.verification.proposition1 import Proposition1
+from eqprop.verification.sides import Sides
+from eqprop.verification.theorem1 import SecondForm, Theorem1, slope_at
+from eqprop.verification.weak_feedback import WeakFeedback
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -40,32 +41,24 @@ def test_the_claims_hold_where_they_should() -> None:
 class Flipped(ep.EquilibriumPropagation):
     """−∂J/∂θ."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        gradient, *rest = super().__call__(*args, **kwargs)
-        return jax.tree.map(jnp.negative, gradient), *rest
+    def learn(self, *args: Any) -> ep.Learned:
+        learned = super().learn(*args)
+        return learned._replace(gradient=jax.tree.map(jnp.negative, learned.gradient))
 
 
 class Summed(ep.EquilibriumPropagation):
     """A sum over the examples, not their mean."""
 
-    def __call__(self, F: Any, theta: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
-        gradient, *rest = super().__call__(F, theta, v, *args, **kwargs)
-        return jax.tree.map(lambda g: len(jax.tree.leaves(v)[0]) * g, gradient), *rest
+    def learn(self, F: Any, theta: Any, v: Any, *args: Any) -> ep.Learned:
+        learned = super().learn(F, theta, v, *args)
+        return learned._replace(gradient=jax.tree.map(lambda g: len(jax.tree.leaves(v)[0]) * g, learned.gradient))
 
 
 class OfTheEnergyAlone(ep.EquilibriumPropagation):
     """∂E/∂θ in place of ∂F/∂θ: what C has of θ is lost."""
 
-    def __call__(self, F: Any, theta: Any, v: Any, s: Any, key: Any, weight: Any = None) -> Any:
-        free, phases = self.free(F, theta, v, 0.0, s)
-        beta, w = self.nudge(key)
-        states = [self.nudged(F, theta, v, b, free)[0] for b in beta]
-
-        def contrast(theta: Any) -> Any:
-            energy = jax.vmap(F, in_axes=(None, 0, None, 0))
-            return sum(w_k * jnp.mean(energy(theta, v, 0.0, s_k)) for w_k, s_k in zip(w, states, strict=True))
-
-        return jax.grad(contrast)(theta), free, phases
+    def gradient(self, F: Any, theta: Any, v: Any, settled: Any, weight: Any) -> Any:
+        return super().gradient(F, theta, v, settled._replace(beta=0 * settled.beta), weight)
 
 
 class Undivided(ep.Symmetric):
@@ -73,14 +66,15 @@ class Undivided(ep.Symmetric):
 
     def __call__(self, key: Any) -> Any:
         beta, w = super().__call__(key)
-        return beta, self.beta * w
+        return beta, beta[0] * w
 
 
 class HalfPulled(ep.Symmetric):
     """Called symmetric, but 0 and β."""
 
     def __call__(self, key: Any) -> Any:
-        return jnp.array([0.0, self.beta]), jnp.array([-1.0, 1.0]) / self.beta
+        beta, _ = super().__call__(key)
+        return jnp.array([0.0, beta[0]]), jnp.array([-1.0, 1.0]) / beta[0]
 
 
 class Clockwise(ep.Holomorphic):
@@ -94,14 +88,14 @@ class Clockwise(ep.Holomorphic):
 class PushedAway(ep.Gradient):
     """−β in place of β."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
-        return super().step(F, theta, v, -beta, s, t)
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().move(F, theta, v, -beta, s, t)
 
 
 class WithoutSlope(ep.Gradient):
     """ρ' left out of the force on Hopfield units."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
         rates = F.energy.rates(v[0], s)
         field = jax.grad(F.energy.phi, argnums=1)(theta, rates)
         pull = jax.grad(F.cost, argnums=2)(theta, v[1], s)
@@ -111,10 +105,10 @@ class WithoutSlope(ep.Gradient):
 
 
 class Unclipped(ep.Gradient):
-    """Steps that ignore the box."""
+    """Steps that ignore the bounds."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
-        return super().step(lambda *args: F(*args), theta, v, beta, s, t)
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().move(ep.system(lambda *args: F(*args)), theta, v, beta, s, t)
 
 
 def penalised(theta: Any, y: Any, s: Any) -> Any:
@@ -158,8 +152,8 @@ class CountedTwice(SecondForm):
 class Unsigned(ep.Gradient):
     """|β| in place of β."""
 
-    def step(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
-        return super().step(F, theta, v, jnp.abs(beta), s, t)
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().move(F, theta, v, jnp.abs(beta), s, t)
 
 
 class OfTheFreeNetwork(StochasticLemma):
@@ -312,7 +306,7 @@ def kinked(theta: Any, x: Any, s: Any) -> Any:
 
 BUGS = {
     "asymmetric weights": (asymmetric, ["not symmetric", "W_ij = W_ji"]),
-    "no minimum": (bottomless, ["runs away to infinity", "box"]),
+    "no minimum": (bottomless, ["runs away to infinity", "bounds by eqprop.Space"]),
     "steps too long": (too_steep, ["not converged", "overshoots", "smaller steps"]),
     "kink": (kinked, ["jumps by", "Smooth it"]),
 }
@@ -390,12 +384,45 @@ def test_the_slopes_are_those_of_the_theory() -> None:
         assert check.value == pytest.approx(int(check.wanted[0]), abs=0.15)
 
 
+def test_the_free_phase_of_a_subject_settles_once() -> None:
+    """Even if the first to ask for it does so within a compiled program."""
+    subject = SUBJECTS["quadratic"]()
+    jax.jit(lambda: subject.nudged(0.1))()
+    s, info = subject.free
+    assert info.converged.all()
+    assert subject.free[0] is s
+    assert subject.at_rest.s is s
+    assert replace(subject, s=s + 1).free[0] is not s
+
+
+SOME = np.linspace(0.1, 1.0, 12).reshape(3, 4)
+PICTURES: dict[str, tuple[Claim, dict[str, Any]]] = {
+    "downhill": (Dynamics(), {"times": SOME[0], "falling": -SOME, "speed": SOME}),
+    "power law in β": (FullClamping(), {"betas": SOME[0], "errors": SOME[1]}),
+    "power law in γ": (WeakFeedback(), {"γ": SOME[0], "update": SOME[1], "state": SOME[2]}),
+    "asymmetry": (GradientOfNothing(), {"asymmetry": SOME[0]}),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_figures_of_claims_show_their_numbers(name: str) -> None:
+    claim, curves = PICTURES[name]
+    figure = claim.picture(Finding(claim, "a network", (), curves))
+    assert figure is not None
+    (axes,) = figure.axes
+    assert axes.get_xlabel() and axes.get_ylabel() and "a network" in axes.get_title()
+    assert np.asarray(axes.lines[0].get_ydata())[0] > 0
+    assert len(axes.get_legend_handles_labels()[1]) >= 2
+
+
 def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -> None:
     ailing = ep.verify(ep.Total(bottomless, squared), MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Lemma()])
     assert not ailing.passed
     assert "runs away" in str(ailing)
     assert run("verify", "--claims", "STDP curve", "--subjects", "quadratic") == 2
     assert "none of these claims" in capsys.readouterr().err
+    assert run("verify", "--claims", "STDP curve", "theorem 1", "--subjects", "quadratic") == 0
+    assert "not about these networks: STDP curve" in capsys.readouterr().err
 
 
 def test_a_subject_is_examined_the_same_each_time() -> None:

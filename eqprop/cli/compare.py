@@ -1,20 +1,13 @@
 """`eqprop compare`: Equilibrium Propagation and its relatives on the same network, data, seed and budget."""
 
-import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.table import Table
-
-from eqprop.cli.console import out, print_json, screen
-from eqprop.cli.folders import chosen_folder
+from eqprop.cli.campaigns import carry_out, command_line, print_place, print_rows
+from eqprop.cli.console import out, print_json
 from eqprop.errors import InputError
-from eqprop.experiment.settings import MethodName
-from eqprop.progress import TrainingBar
+from eqprop.study.options import MethodName
 
 SHORT = {"epochs": 3, "train": 5000}
 
@@ -35,7 +28,7 @@ class Compare:
     epochs: int | None = None
     """passes over the training examples; None: 30 of digits, 10 of MNIST"""
     train: int | None = None
-    """train on the first so many images of MNIST only; None: all"""
+    """train on this many images of MNIST only, the first ones; None: all"""
     seed: int | None = None
     """decides the initial weights and the order of the examples; None: 0"""
     run_dir: Path | None = None
@@ -48,54 +41,28 @@ class Compare:
     """print the results as one JSON object, the last line of stdout"""
 
     def run(self) -> None:
-        from eqprop.compare import Contest, Trial, carry_out, report
+        from eqprop.study import relatives_page  # loads matplotlib, which takes its time
+        from eqprop.study.relatives import Comparison
 
-        command = shlex.join(["eqprop", *sys.argv[1:]])
         if self.resume is None:
-            contest, commands = Contest(**self._asked()), [command]
+            comparison, commands = Comparison(**self._asked()), [command_line()]
         else:
-            contest, commands = Contest.load(self.resume)
-            commands = [*commands, command]
-            if self.short or (asked := {k: v for k, v in self._asked().items() if v != getattr(contest, k)}):
-                odd = "short" if self.short else next(iter(asked))
-                raise InputError(f"--{odd} with --resume, but {self.resume} has its own settings: leave it out")
-        sets = contest.load_data(self.data_dir, screen.print)
-        folder = chosen_folder(self.run_dir, self.resume, "compare")
-        contest.save(folder, commands)
-        trials = contest.trials()
-
-        @contextmanager
-        def follow(trial: Trial, batches: int) -> Iterator[Any]:
-            screen.print(f"[bold]{trials.index(trial) + 1} of {len(trials)}[/]: {trial.name}", highlight=False)
-            learning = trial.experiment.learning
-            with TrainingBar(learning.epochs, batches, learning.batch_size) as bar:
-                yield bar.update
-
-        def tell() -> None:
-            report.write(contest, folder, commands)
-
-        try:
-            carry_out(contest, folder, sets, follow=follow, after=tell)
-        except KeyboardInterrupt:
-            more = ["--data-dir", str(self.data_dir)] if self.data_dir else []
-            again = shlex.join(["eqprop", "compare", "--resume", str(folder), *more])
-            raise KeyboardInterrupt(f"go on with `{again}`") from None
-        tell()
-        done = report.outcomes(contest, folder)
+            comparison, commands = Comparison.load(self.resume)
+            commands = [*commands, command_line()]
+            asked = [name for name, value in self._asked().items() if value != getattr(comparison, name)]
+            if odd := ["short"] * self.short + asked:
+                raise InputError(f"--{odd[0]} with --resume, but {self.resume} has its own settings: leave it out")
+        folder, done = carry_out(comparison, commands, "compare", self.run_dir, self.resume, self.data_dir)
         if self.json:
-            runs = [outcome.to_dict() for some in done.values() for outcome in some]
-            print_json({"folder": str(folder), "runs": runs})
+            print_json({"folder": str(folder), "runs": [relatives_page.to_dict(outcome) for outcome in done]})
             return
-        for some in done.values():
-            rows = [report.row(outcome, some) for outcome in some]
-            # What the phases are takes more room than a terminal has: the report tells.
+        for some in relatives_page.by_dataset(done).values():
+            rows = [relatives_page.row(outcome, some) for outcome in some]
+            # What the phases are takes more room than a terminal has: the page says it.
             columns = [name for name in rows[0] if not name.endswith("phase")]
-            shown = Table(*columns, title=report.heading(some), title_justify="left")
-            for row in rows:
-                shown.add_row(*(row[name] for name in columns))
-            out.print(shown)
-            out.print(report.beside_backpropagation(some), highlight=False)
-        out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+            print_rows(rows, columns, relatives_page.heading(some))
+            out.print(relatives_page.beside_backpropagation(some), highlight=False)
+        print_place(folder)
 
     def _asked(self) -> dict[str, Any]:
         """The settings that are given, or meant by --short."""

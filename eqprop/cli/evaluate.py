@@ -8,9 +8,9 @@ import tyro
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
-from eqprop.experiment import Experiment, evaluate
-from eqprop.files import write_figure
-from eqprop.train import Run
+from eqprop.store import Run
+from eqprop.store.atomic import write_figure
+from eqprop.study import evaluate, experiment_of
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Evaluate:
 
     def run(self) -> None:
         run = Run.open(self.run_dir)
-        experiment = Experiment.from_dict(run.config)
+        experiment = experiment_of(run)
         examples = data.load(experiment.dataset, self.data_dir, experiment.learning.valid, screen.print)
-        result, predicted = evaluate(experiment, examples, run)
+        result, predicted = evaluate(experiment.build(examples), run)
         if self.json:
             print_json(result)
         else:

@@ -8,7 +8,7 @@ import tyro
 from eqprop.cli import compare, data, evaluate, reproduce, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
-from eqprop.experiment import PRESETS
+from eqprop.study import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
 learn by being nudged and settling again."""

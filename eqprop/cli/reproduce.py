@@ -1,31 +1,26 @@
 """`eqprop reproduce`: the experiments of the paper's section 5, as written or fast, with a report beside the paper."""
 
-import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.table import Table
 
-from eqprop.cli.console import out, print_json, screen
+from eqprop.cli.campaigns import carry_out, command_line, go_on, print_place, print_rows
+from eqprop.cli.console import print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.errors import InputError
-from eqprop.progress import CountBar, TrainingBar
-from eqprop.reproduce import Campaign, Trial, accelerated, carry_out, depth, epsilon, rates, report, sign
-from eqprop.reproduce.study import Study
-
-NetChoice = tuple[Literal["1", "2", "3", "fashion", "2-accelerated", "3-accelerated"], ...]
+from eqprop.progress import CountBar
+from eqprop.study import Study, accelerated, depth, epsilon, rates, sign
+from eqprop.study.paper import Net
+from eqprop.study.reproduction import Reproduction
 
 
 @dataclass(frozen=True)
 class Common:
-    """What both modes take."""
+    """What all campaigns take."""
 
-    nets: NetChoice | None = None
+    nets: tuple[Net, ...] | None = None
     """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: all that the
     mode is about"""
     short: bool = False
@@ -33,7 +28,7 @@ class Common:
     epochs: int | None = None
     """passes over the training examples; None: all that the mode asks for"""
     train: int | None = None
-    """train on the first so many examples only; None: all but those for validation"""
+    """train on this many examples only, the first ones; None: all but those for validation"""
     valid: int | None = None
     """examples held out for validation; None: 10,000"""
     seed: int | None = None
@@ -50,52 +45,35 @@ class Common:
     json: bool = False
     """print the results as one JSON object, the last line of stdout"""
 
-    def _run(self, full: Campaign, short: dict[str, int], seeds: int | None = None) -> None:
+    def _run(self, full: Reproduction, short: dict[str, int], seeds: int | None = None) -> None:
         """Carry out the campaign `full`, or what the options make of it."""
         asked = {"nets": self.nets, "seed": self.seed, "seeds": seeds, "train": self.train, "valid": self.valid}
         asked |= {"epochs": self.epochs, "minutes": self.minutes}
         given = {name: value for name, value in asked.items() if value is not None}
-        command = shlex.join(["eqprop", *sys.argv[1:]])
+        if self.nets and self.nets[0] != full.nets[0]:
+            full = replace(full, seeds=1)  # several seeds of the deeper ones take hours: only if asked for
         if self.resume is None:
-            campaign, commands = replace(full, **((short if self.short else {}) | given)), [command]
+            campaign, commands = replace(full, **((short if self.short else {}) | given)), [command_line()]
         else:
             campaign, commands = self._resumed(self.resume, full.mode, given)
-            commands = [*commands, command]
-        sets = campaign.load_data(self.data_dir, screen.print)
-        folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{campaign.mode}")
-        campaign.save(folder, commands)
-
-        @contextmanager
-        def follow(trial: Trial, batches: int) -> Iterator[Any]:
-            trials = campaign.trials(folder)
-            screen.print(f"[bold]{trials.index(trial) + 1} of {len(trials)}[/]: {trial.name}", highlight=False)
-            learning = trial.experiment.learning
-            with TrainingBar(learning.epochs, batches, learning.batch_size) as bar:
-                yield bar.update
-
-        def tell() -> None:
-            report.write(campaign, folder, commands)
-
-        try:
-            carry_out(campaign, folder, sets, follow=follow, after=tell)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_go_on(campaign.mode, folder, self.data_dir)) from None
-        tell()
-        done = report.outcomes(campaign, folder)
+            commands = [*commands, command_line()]
+        words = f"reproduce {campaign.mode}"
+        folder, done = carry_out(campaign, commands, words, self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"mode": campaign.mode, "folder": str(folder), "runs": [o.result for o in done]})
             return
-        columns = ("epochs", "training error", "validation error", "test error", "wall clock")
-        table = Table("network", *columns)
-        for net, some in report.by_network(done).items():
-            row = report.row(net, some)
-            table.add_row(net, *(row[name] for name in columns))
-        out.print(table)
-        out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+        from eqprop.study import reproduction_page  # loads matplotlib, which takes its time
 
-    def _resumed(self, folder: Path, mode: str, given: dict[str, Any]) -> tuple[Campaign, list[str]]:
+        rows = [
+            reproduction_page.row(net, some) | {"network": net}
+            for net, some in reproduction_page.by_network(done).items()
+        ]
+        print_rows(rows, ["network", "epochs", "training error", "validation error", "test error", "wall clock"])
+        print_place(folder)
+
+    def _resumed(self, folder: Path, mode: str, given: dict[str, Any]) -> tuple[Reproduction, list[str]]:
         """The campaign of the folder, with the epochs and minutes that are given now."""
-        before, commands = Campaign.load(folder)
+        before, commands = Reproduction.load(folder)
         if before.mode != mode:
             raise InputError(f"{folder} is of `eqprop reproduce {before.mode}`: go on with that")
         for name in ("nets", "seed", "seeds", "train", "valid"):
@@ -116,7 +94,7 @@ class AsWritten(Common):
     """
 
     def run(self) -> None:
-        self._run(Campaign("as-written", ("1", "2", "3")), {"epochs": 3, "train": 1000, "valid": 500})
+        self._run(Reproduction("as-written", ("1", "2", "3")), {"epochs": 3, "train": 1000, "valid": 500})
 
 
 @dataclass(frozen=True)
@@ -128,10 +106,10 @@ class AsPublished(Common):
     """
 
     seeds: int | None = None
-    """train the first of the networks from so many seeds; None: 3, or 1 with --short"""
+    """from how many seeds the first of the networks is trained; None: 3 of network 1, or 1 with --short, 1 of others"""
 
     def run(self) -> None:
-        full = Campaign("as-published", ("1", "2", "3-accelerated"), seeds=3)
+        full = Reproduction("as-published", ("1", "2", "3-accelerated"), seeds=3)
         self._run(full, {"seeds": 1, "epochs": 3, "train": 1000, "valid": 500}, self.seeds)
 
 
@@ -143,10 +121,10 @@ class Fast(Common):
     """
 
     seeds: int | None = None
-    """train the first of the networks from so many seeds; None: 3, or 1 with --short"""
+    """from how many seeds the first of the networks is trained; None: 3 of network 1, or 1 with --short, 1 of others"""
 
     def run(self) -> None:
-        full = Campaign("fast", ("1", "2", "3", "fashion"), seeds=3)
+        full = Reproduction("fast", ("1", "2", "3", "fashion"), seeds=3)
         self._run(full, {"seeds": 1, "epochs": 4, "train": 10_000, "valid": 2_000}, self.seeds)
 
 
@@ -168,15 +146,17 @@ class Asked:
     def _run(self, kind: type[Study], **given: Any) -> None:
         """Carry out a study, with the settings that are given and not None."""
         given = {name: value for name, value in given.items() if value is not None}
-        command = shlex.join(["eqprop", *sys.argv[1:]])
+        # The settings check themselves, before there is a folder.
+        fresh = kind(**((kind.short if self.short else {}) | given)) if self.resume is None else None
         folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{kind.name}")
         path = folder / f"{kind.name}.json"
-        if self.resume is None:
-            study, entries, commands = kind(**((kind.short if self.short else {}) | given)), [], [command]
+        if fresh is not None:
+            study, entries, commands = fresh, [], [command_line()]
         else:
             study, entries, commands = kind.load(path)
-            commands = [*commands, command]
-            odd = [f"--{name}" for name, value in given.items() if value != getattr(study, name)]
+            commands = [*commands, command_line()]
+            options = {"folders": "runs"}
+            odd = [f"--{options.get(name, name)}" for name, value in given.items() if value != getattr(study, name)]
             if odd := odd + ["--short"] * self.short:
                 raise InputError(f"{odd[0]} with --resume: {folder} has its own settings; leave it out")
         study.save(path, entries, commands)
@@ -184,12 +164,12 @@ class Asked:
             try:
                 entries = study.answer(path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(_go_on(kind.name, folder, self.data_dir)) from None
+                raise KeyboardInterrupt(go_on(f"reproduce {kind.name}", folder, self.data_dir)) from None
         study.write(entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})
         else:
-            out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+            print_place(folder)
 
 
 @dataclass(frozen=True)
@@ -239,12 +219,6 @@ class Accelerated(Asked):
     def run(self) -> None:
         folders = tuple(str(run.resolve()) for run in self.runs)
         self._run(accelerated.Question, folders=folders or None, batches=self.batches)
-
-
-def _go_on(mode: str, folder: Path, data_dir: Path | None) -> str:
-    """What to say when interrupted."""
-    command = ["eqprop", "reproduce", mode, "--resume", str(folder)]
-    return f"go on with `{shlex.join(command + (['--data-dir', str(data_dir)] if data_dir else []))}`"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`eqprop train`: a network on a data set, with a run folder to show for it."""
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,20 +12,20 @@ from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
-from eqprop.experiment import (
+from eqprop.progress import TrainingBar
+from eqprop.store import Run
+from eqprop.store.atomic import write_figure
+from eqprop.study import (
     CostOptions,
     Experiment,
     LearningOptions,
     NetworkOptions,
     SettlingOptions,
+    Trained,
+    experiment_of,
     perform,
     preset,
-    start,
-    training_part,
 )
-from eqprop.files import write_figure
-from eqprop.progress import TrainingBar
-from eqprop.train import Run
 
 
 @dataclass(frozen=True)
@@ -78,21 +79,20 @@ class Train:
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
-        size = self.learning.batch_size
-        batches = -(-len(training_part(experiment, examples)) // size)
-        run = self._open_run(experiment.name(*examples.widths))
+        setup = experiment.build(examples)
+        run = self._open_run(setup.name)
         try:
-            with TrainingBar(self.learning.epochs, batches, size) as bar:
-                result, history = perform(
-                    experiment, examples, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update
-                )
+            with TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar:
+                trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"go on with `eqprop train --resume {run.folder}`") from None
-        draw(run, experiment, examples, history, f"{result['dataset']}, {result['net']}")
+            more = ["--data-dir", str(output.data_dir)] if output.data_dir else []
+            again = shlex.join(["eqprop", "train", "--resume", str(run.folder), *more])
+            raise KeyboardInterrupt(f"go on with `{again}`") from None
+        draw(run, trained)
         if output.json:
-            print_json(result)
+            print_json(trained.result)
         else:
-            out.print(result_table(result))
+            out.print(result_table(trained.result))
             out.print(f"in {run.folder}", markup=False, highlight=False, soft_wrap=True)
 
     def _open_run(self, net: str) -> Run:
@@ -103,29 +103,29 @@ class Train:
         return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
 
 
-def draw(run: Run, experiment: Experiment, examples: data.Dataset, history: list[dict[str, float]], title: str) -> None:
+def draw(run: Run, trained: Trained) -> None:
     """The learning curve, and what the first layer looks for if inputs are images, in the run's folder."""
     from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
 
-    write_figure(run.folder / "learning_curve.png", plots.learning_curve(history, title))
-    if len(examples.shape) == 2:
-        theta, _ = run.load_weights(start(experiment, examples)[1].theta)
-        first = next(W for name, W in theta["W"].items() if name.startswith("input-"))
-        write_figure(run.folder / "receptive_fields.png", plots.receptive_fields(first, examples.shape, title=title))
+    title = f"{trained.result['dataset']}, {trained.result['net']}"
+    write_figure(run.folder / "learning_curve.png", plots.learning_curve(trained.history, title))
+    if len(shape := trained.setup.data.shape) == 2:
+        first = next(W for name, W in trained.state.theta["W"].items() if name.startswith("input-"))
+        write_figure(run.folder / "receptive_fields.png", plots.receptive_fields(first, shape, title=title))
 
 
 def saved(folder: Path) -> Experiment:
     """The experiment of the run in a folder."""
-    return Experiment.from_dict(Run.open(folder).config)
+    return experiment_of(Run.open(folder))
 
 
 def usual(of: Experiment | Train) -> Experiment:
-    """The settings that are had unless others are asked for."""
+    """The settings that hold unless others are asked for."""
     return preset(of.dataset, of.learning.method, of.network.architecture)
 
 
 def check_use(experiment: Experiment) -> None:
-    """Refuse settings of settling that are asked for, but mean nothing to the method; and targets it cannot learn."""
+    """Refuse settings of settling that mean nothing to the method, and targets that it cannot learn."""
     low, high = ACTIVATIONS[experiment.network.activation].low, ACTIVATIONS[experiment.network.activation].high
     if experiment.method.inside and experiment.cost.cost == "squared" and {low, high} & {*experiment.cost.targets}:
         raise InputError(
@@ -139,7 +139,7 @@ def check_use(experiment: Experiment) -> None:
 
 
 def check_agreement(before: Experiment, now: Experiment) -> None:
-    """A run goes on with the settings it began with, but for the number of epochs."""
+    """Refuse to go on with a run by other settings than it began with, except for the number of epochs."""
     old, new = before.flat(), now.flat()
     for name in old:
         if old[name] != new[name] and name != "epochs":

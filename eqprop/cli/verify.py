@@ -36,7 +36,7 @@ class Verify:
 
     def run(self) -> None:
         compile_quickly()
-        from eqprop.claims import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
+        from eqprop.verification import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
 
         claims = {claim.name: claim for claim in CLAIMS}
         if self.list:
@@ -49,6 +49,9 @@ class Verify:
             report = verify_zoo(subjects, tuple(chosen.values()), bar.update)
         if not report.findings:
             raise InputError("none of these claims says anything about these networks: name others, see --list")
+        if self.claims and (silent := chosen.keys() - {finding.claim.name for finding in report.findings}):
+            names = ", ".join(name for name in chosen if name in silent)
+            screen.print(f"not about these networks: {names}", markup=False, highlight=False, soft_wrap=True)
         if self.report is not None:
             report.save(self.report, [shlex.join(["eqprop", *sys.argv[1:]])])
         if self.json:
@@ -64,7 +67,7 @@ class Verify:
 
 
 def _named(what: str, asked: tuple[str, ...], there: dict[str, Any]) -> dict[str, Any]:
-    """What there is of that name, or of names that begin so; all, if none are asked for."""
+    """The entries whose names are asked for, or begin with a name asked for; all, if there is none."""
     found = set() if asked else set(there)
     for name in asked:
         some = {name} & there.keys() or {full for full in there if full.startswith(name)}

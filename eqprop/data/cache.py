@@ -7,7 +7,7 @@ from pathlib import Path
 from eqprop.data.registry import IdxSet
 from eqprop.data.sources import Missing, Unavailable, read_file, read_folder
 from eqprop.errors import InputError
-from eqprop.files import write_atomic
+from eqprop.store.atomic import write_atomic
 
 
 def cache_folder(name: str) -> Path:

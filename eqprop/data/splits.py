@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,12 @@ class Dataset:
     def widths(self) -> tuple[int, int]:
         """The numbers of inputs and of classes."""
         return self.train.x.shape[1], self.train.y.shape[1]
+
+    def hold_out(self, valid: int) -> Dataset:
+        """The same data as `load` cuts them, with the last `valid` of the training examples for validation."""
+        whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
+        kept = len(whole) - check_valid(valid, valid, len(whole))
+        return replace(self, train=whole[:kept], valid=whole[kept:])
 
 
 def check_valid(valid: int | None, default: int, available: int) -> int:

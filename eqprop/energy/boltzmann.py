@@ -1,20 +1,19 @@
 """The Boltzmann machine: binary units that follow the distribution of their energy (section 4.2)."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from eqprop.energy.hopfield import State, Theta
+from eqprop.energy.base import Binary
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
+from eqprop.state import Space
+from eqprop.types import Array, Layers, Scalar, Theta
 
 LARGEST = 16  # units whose 2^16 configurations are gone through
 
 
-class BoltzmannMachine(Variant):
+class BoltzmannMachine(Variant, Binary):
     """p(s | x) ∝ e^{−E(θ, x, s)} with E = −½ Σ_{i≠j} W_ij u_i u_j − Σ_i b_i s_i, u = (x, s) and s_i in {0, 1}.
 
     This is −Φ of `net` with the rates as they are: its activation plays no part, and there is no leak. Inputs enter
@@ -30,27 +29,27 @@ class BoltzmannMachine(Variant):
                     "leave these synapses out, or split the layer"
                 )
 
-    def __call__(self, theta: Theta, x: Array, s: State) -> Array:
+    def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.net.check(theta, x, s)
         return -self.net.phi(theta, self._rates(x, s))
 
     @property
-    def box(self) -> tuple[float, float]:
+    def space(self) -> Space:
         """Units are 0 or 1, and their means lie between."""
-        return 0.0, 1.0
+        return Space(self.net.shapes, 0.0, 1.0)
 
     @property
     def enumerated(self) -> int:
         """The units whose configurations an exact likelihood goes through: all but those of the largest layer."""
         return sum(self.free.values()) - max(self.free.values())
 
-    def field(self, theta: Theta, x: Array, s: State, layer: str) -> Array:
+    def drive(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
         """∂Φ/∂s of a layer, which depends on the others only."""
         return jax.grad(lambda u: self.net.phi(theta, self._rates(x, s | {layer: u})))(s[layer])
 
-    def probability(self, theta: Theta, x: Array, s: State, layer: str) -> Array:
+    def probability(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
         """p(s_i = 1 | all other layers) = sigmoid(∂Φ/∂s_i) for the units of a layer."""
-        return jax.nn.sigmoid(self.field(theta, x, s, layer))
+        return jax.nn.sigmoid(self.drive(theta, x, s, layer))
 
     def log_likelihood(self, theta: Theta, x: Array, y: Array, layer: str = "output") -> Array:
         """log p(y | x), exactly, for a y of zeros and ones in `layer`."""
@@ -69,7 +68,7 @@ class BoltzmannMachine(Variant):
                 f"{LARGEST} are gone through: take a smaller machine, or rules that sample"
             )
 
-    def log_partition(self, theta: Theta, x: Array, held: State) -> Array:
+    def log_partition(self, theta: Theta, x: Array, held: Layers) -> Array:
         """log Σ e^Φ over all states of the layers that are not `held`.
 
         Φ is linear in a layer h, so that Σ_h e^Φ = e^{Φ at h = 0} Π_i (1 + e^{∂Φ/∂h_i}): for the largest one.
@@ -91,16 +90,5 @@ class BoltzmannMachine(Variant):
 
         return jax.nn.logsumexp(jax.vmap(summed)(jnp.arange(2**total)))
 
-    def _rates(self, x: Array, s: State) -> State:
-        return {self.net.clamped: jnp.asarray(x, jnp.result_type(float, x))} | s
-
-
-def machine_of(F: Any) -> BoltzmannMachine:
-    """The energy of F, which must be a Boltzmann machine."""
-    machine = getattr(F, "energy", None)
-    if not isinstance(machine, BoltzmannMachine):
-        raise InputError(
-            f"F={F!r} is not that of a Boltzmann machine: give Total(BoltzmannMachine(net), cost), "
-            "or take EquilibriumPropagation, which suits every F"
-        )
-    return machine
+    def _rates(self, x: Array, s: Layers) -> Layers:
+        return self.net.inputs(x) | s

@@ -1,15 +1,14 @@
 """The feed-forward network of the same layers: what backpropagation trains."""
 
 import jax.numpy as jnp
-from jax import Array
 
-from eqprop.energy.hopfield import State, Theta
-from eqprop.energy.synapse import name
-from eqprop.energy.total import UNBOUNDED
-from eqprop.energy.variant import Variant, require_forward
+from eqprop.energy.base import ForwardPass
+from eqprop.energy.variant import Variant
+from eqprop.state import Space
+from eqprop.types import Array, Layers, Scalar, Theta
 
 
-class Feedforward(Variant):
+class Feedforward(Variant, ForwardPass):
     """s_k = ρ(Σ_{j<k} s_j W_jk + b_k), without ρ in the last layer;    E(θ, x, s) = ½ Σ_k ‖s_k − ρ(…)‖².
 
     The forward pass is where E has its minimum, 0. So it is the free fixed point of an energy like the others, that of
@@ -17,28 +16,28 @@ class Feedforward(Variant):
     """
 
     def __check_init__(self) -> None:
-        require_forward(self.net)
+        self.net.require_forward()
 
     @property
-    def box(self) -> tuple[float, float]:
-        """None: states take any value."""
-        return UNBOUNDED
+    def space(self) -> Space:
+        """Without bounds: states take any value."""
+        return Space(self.net.shapes)
 
-    def __call__(self, theta: Theta, x: Array, s: State) -> Array:
+    def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.net.check(theta, x, s)
         off = [jnp.sum((u - self._asked(theta, x, s, layer)) ** 2) for layer, u in s.items()]
         return jnp.sum(jnp.stack(off)) / 2
 
-    def forward(self, theta: Theta, x: Array) -> State:
+    def forward(self, theta: Theta, x: Array) -> Layers:
         """The forward pass of one example."""
-        s: State = {}
+        s: Layers = {}
         for layer in self.free:
             s[layer] = self._asked(theta, x, s, layer)
         return s
 
-    def _asked(self, theta: Theta, x: Array, s: State, layer: str) -> Array:
+    def _asked(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
         """What the layers before a layer ask of it."""
-        rates = s | {self.net.clamped: x}
-        fields = [rates[syn.pre] @ theta["W"][name(syn)] for syn in self.net.synapses if syn.post == layer]
+        rates = s | self.net.inputs(x) | {layer: jnp.zeros_like(theta["b"][layer])}
+        fields = [syn.drive(theta["W"][syn.name], rates, layer) for syn in self.net.synapses if syn.post == layer]
         field = sum(fields, start=theta["b"][layer])
         return field if layer == list(self.free)[-1] else self.net.activation(field)

@@ -1,74 +1,79 @@
 """Synapses: the symmetric connections between two layers, or among the units of one.
 
 A synapse is the part of the interaction Φ that two layers share. It is linear in either of them, so the
-field it exerts on a layer is a derivative of it, in one product.
+field that it exerts on a layer is a derivative of it, in one product.
 """
 
+import abc
 from dataclasses import dataclass
-from math import sqrt
-from typing import Protocol
+from math import prod, sqrt
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+
+from eqprop.types import Array, Key, Layers, Scalar, Shape
 
 
-class Synapse(Protocol):
-    """What a network asks of a synapse."""
+class Synapse(abc.ABC):
+    """What a network asks of a synapse: a frozen dataclass, as it is part of compiled programs."""
+
+    pre: str
+    """The layer that it leads from."""
+    post: str
+    """The layer that it leads to; the same as `pre` for synapses within a layer."""
+
+    shape: Shape
+    """The shape of the weights W."""
 
     @property
-    def pre(self) -> str: ...
+    def name(self) -> str:
+        """The weights of this synapse are `θ["W"][name]`."""
+        return f"{self.pre}-{self.post}"
 
-    @property
-    def post(self) -> str: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the weights W."""
-        ...
-
-    def init(self, key: Array, gain: float) -> Array:
+    @abc.abstractmethod
+    def init(self, key: Key, gain: float) -> Array:
         """Fresh weights W."""
-        ...
 
-    def phi(self, w: Array, rho: dict[str, Array]) -> Array:
-        """Φ, given the firing rates of all layers."""
-        ...
+    @abc.abstractmethod
+    def phi(self, w: Array, rho: Layers) -> Scalar:
+        """Its part of Φ, given the firing rates of all layers."""
 
+    def coupling(self, w: Array) -> Array | float:
+        """For each unit of a layer joined to itself, Σ_j |∂²Φ/∂ρ_i∂ρ_j|; 0 where Φ is linear in each layer."""
+        return 0.0
 
-def name(synapse: Synapse) -> str:
-    return f"{synapse.pre}-{synapse.post}"
-
-
-def drive(synapse: Synapse, w: Array, rho: dict[str, Array], layer: str) -> Array:
-    """∂Φ/∂ρ of one of its two layers: what the synapse sends there."""
-    return jax.grad(lambda rate: synapse.phi(w, rho | {layer: rate}))(rho[layer])
+    def drive(self, w: Array, rho: Layers, layer: str) -> Array:
+        """∂Φ/∂ρ of one of its two layers: what the synapse sends there."""
+        return jax.grad(lambda rate: self.phi(w, rho | {layer: rate}))(rho[layer])
 
 
-def glorot(key: Array, shape: tuple[int, ...], fan_in: int, fan_out: int, gain: float) -> Array:
+def glorot(key: Key, shape: Shape, fan_in: int, fan_out: int, gain: float) -> Array:
     """Glorot & Bengio's uniform initialisation: `gain` times ±√(6 / (fan_in + fan_out))."""
     limit = gain * sqrt(6 / (fan_in + fan_out))
     return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
 
 
 @dataclass(frozen=True)
-class Dense:
-    """Every unit of layer `pre` with every unit of layer `post`: Φ = Σ_ij W_ij ρ(u_i) ρ(u_j)."""
+class Dense(Synapse):
+    """Every unit of layer `pre` with every unit of layer `post`: Φ = Σ_ij W_ij ρ(u_i) ρ(u_j).
+
+    Layers of any shape will do: W joins their units in the order in which `ravel` lists them.
+    """
 
     pre: str
     post: str
     shape: tuple[int, int]
 
-    def init(self, key: Array, gain: float) -> Array:
+    def init(self, key: Key, gain: float) -> Array:
         return glorot(key, self.shape, *self.shape, gain)
 
-    def phi(self, w: Array, rho: dict[str, Array]) -> Array:
-        return jnp.dot(rho[self.pre] @ w, rho[self.post])
+    def phi(self, w: Array, rho: Layers) -> Scalar:
+        return jnp.dot(jnp.ravel(rho[self.pre]) @ w, jnp.ravel(rho[self.post]))
 
 
 @dataclass(frozen=True)
-class Lateral:
+class Lateral(Synapse):
     """Every pair of units within one layer, none with itself: Φ = Σ_{i<j} W_ij ρ(u_i) ρ(u_j).
 
     Only the n(n−1)/2 weights above the diagonal exist, so symmetry holds by construction and each weight
@@ -80,22 +85,38 @@ class Lateral:
 
     @property
     def pre(self) -> str:
+        """The layer itself."""
         return self.layer
 
     @property
     def post(self) -> str:
+        """The layer itself."""
         return self.layer
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
+        """(n(n−1)/2,), the weights above the diagonal."""
         return (self.size * (self.size - 1) // 2,)
 
-    def init(self, key: Array, gain: float) -> Array:
+    def init(self, key: Key, gain: float) -> Array:
         return glorot(key, self.shape, self.size, self.size, gain)
 
-    def phi(self, w: Array, rho: dict[str, Array]) -> Array:
-        return jnp.dot(rho[self.layer] @ self.upper(w), rho[self.layer])
+    def phi(self, w: Array, rho: Layers) -> Scalar:
+        rate = jnp.ravel(rho[self.layer])
+        return jnp.dot(rate @ self.upper(w), rate)
+
+    def coupling(self, w: Array) -> Array:
+        """The absolute row sums of the symmetric matrix of the weights."""
+        upper = jnp.abs(self.upper(w))
+        return upper.sum(0) + upper.sum(1)
 
     def upper(self, w: Array) -> Array:
         """The weights as the strictly upper triangle of a square matrix."""
         return jnp.zeros((self.size, self.size), w.dtype).at[np.triu_indices(self.size, k=1)].set(w)
+
+
+def between(pre: str, post: str, sizes: dict[str, Shape]) -> Synapse:
+    """The synapse of a pair of layers: all units with all others."""
+    if pre == post:
+        return Lateral(pre, prod(sizes[pre]))
+    return Dense(pre, post, (prod(sizes[pre]), prod(sizes[post])))

@@ -1,56 +1,43 @@
-"""What energies on the layers and synapses of a Hopfield network share with it."""
+"""What other energies on a graph share."""
 
-import abc
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
-from jax import Array
 
-from eqprop.energy.hopfield import Hopfield, State, Theta
-from eqprop.energy.synapse import name
-from eqprop.errors import InputError
+from eqprop.energy.base import Energy
+from eqprop.energy.graph import Graph
+from eqprop.state import Space
+from eqprop.types import Key, Layers, Theta
 
 
-class Variant(eqx.Module):
+class Variant(Energy, eqx.Module):
     """Another E(θ, x, s) on the layers and synapses of `net`, with the same θ and the same states."""
 
-    net: Hopfield = eqx.field(static=True)
+    net: Graph = eqx.field(static=True)
 
-    @abc.abstractmethod
-    def __call__(self, theta: Any, x: Array, s: State) -> Array: ...
+    @property
+    def space(self) -> Space:
+        """The layers that settle; their bounds are those of the activation."""
+        return Space(self.net.shapes, self.net.activation.low, self.net.activation.high)
 
     @property
     def free(self) -> dict[str, int]:
-        """The layers that settle, with their sizes."""
+        """The layers that settle, with their numbers of units."""
         return self.net.free
-
-    @property
-    def box(self) -> tuple[float, float]:
-        """The (low, high) that states stay in."""
-        return self.net.box
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
         """The layers one by one."""
-        return self.net.blocks
+        return tuple((layer,) for layer in self.free)
 
-    def init(self, key: Array, gain: float = 0.5) -> Theta:
+    def rest(self, batch: int) -> Layers:
+        """The state s = 0 for `batch` examples."""
+        return self.space.rest(batch)
+
+    def init(self, key: Key, gain: float = 0.5) -> Theta:
         """The weights that `net` begins with."""
         return self.net.init(key, gain)
-
-    def rest(self, batch: int) -> State:
-        """The state s = 0 for `batch` examples."""
-        return self.net.rest(batch)
 
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it."""
         return self.net.per_layer(values)
-
-
-def require_forward(net: Hopfield) -> None:
-    """Refuse synapses that do not lead from a layer to a later one, for energies that tell forward from backward."""
-    order = [layer for layer, _ in net.layers]
-    for synapse in net.synapses:
-        if order.index(synapse.pre) >= order.index(synapse.post):
-            raise InputError(f"synapse {name(synapse)} does not lead to a later layer: there are {', '.join(order)}")

@@ -1,18 +1,15 @@
 """The energy of Xie & Seung, whose feedback is weak (section 4.4)."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jax import Array
 
-from eqprop.energy.hopfield import State, Theta
-from eqprop.energy.synapse import name
-from eqprop.energy.variant import Variant, require_forward
+from eqprop.energy.base import Blockwise
+from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
+from eqprop.types import Array, Layers, Scalar, Theta
 
 
-class XieSeung(Variant):
+class XieSeung(Variant, Blockwise):
     """E(θ, x, s) = γ^{−N} [ ½ Σ_i γ^i s_i² − Σ_{i<j} γ^j W_ij ρ(u_i) ρ(u_j) − Σ_i γ^i b_i ρ(u_i) ]
 
     where i counts the layers from the first hidden one to the N-th, the output. Each layer feels the one before it
@@ -29,27 +26,27 @@ class XieSeung(Variant):
     def __check_init__(self) -> None:
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma={self.gamma!r}: the strength of the feedback lies above 0, and at most at 1")
-        require_forward(self.net)
+        self.net.require_forward()
 
     @property
     def scale(self) -> dict[str, float]:
         """γ^{i−N} of each layer."""
         return {layer: (1 / self.gamma) ** k for k, layer in enumerate(reversed(self.free))}
 
-    def __call__(self, theta: Theta, x: Array, s: State) -> Array:
+    def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.net.check(theta, x, s)
         leak = sum(self.scale[layer] * jnp.sum(u**2) for layer, u in s.items()) / 2
         return leak - self._phi(theta, self.net.rates(x, s))
 
-    def curvature(self, theta: Theta, x: Array, s: State, block: tuple[str, ...]) -> dict[str, Any]:
+    def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
         """γ^{i−N} + sup|ρ''| |field|, as in the Hopfield network."""
         bend = self.net.activation.bend
         field = jax.grad(self._phi, argnums=1)(theta, self.net.rates(x, s)) if bend else {}
         return {layer: self.scale[layer] + (bend * jnp.abs(field[layer]) if bend else 0.0) for layer in block}
 
-    def _phi(self, theta: Theta, rho: dict[str, Array]) -> Array:
+    def _phi(self, theta: Theta, rho: Layers) -> Scalar:
         """Numbers are scaled, not weights: one factor for each synapse and layer."""
-        joined = [self.scale[syn.post] * syn.phi(theta["W"][name(syn)], rho) for syn in self.net.synapses]
+        joined = [self.scale[syn.post] * syn.phi(theta["W"][syn.name], rho) for syn in self.net.synapses]
         return sum(
-            (self.scale[k] * jnp.dot(b, rho[k]) for k, b in theta["b"].items()), start=sum(joined[1:], joined[0])
+            (self.scale[k] * jnp.sum(b * rho[k]) for k, b in theta["b"].items()), start=sum(joined[1:], joined[0])
         )

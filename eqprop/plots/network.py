@@ -36,11 +36,11 @@ def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, tit
     for place, unit in enumerate(strongest):
         bottom, left = -height * (place // columns), width * (place % columns)
         extent = (left, left + shape[1], bottom, bottom + shape[0])
-        image = axes.imshow(weights[:, unit].reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, extent=extent)
+        axes.imshow(weights[:, unit].reshape(shape), cmap="RdBu_r", vmin=-limit, vmax=limit, extent=extent)
         axes.text(left + shape[1] / 2, bottom + shape[0], f"unit {unit}", fontsize=8, ha="center", va="bottom")
     axes.set(xlim=(0, width * columns), ylim=(-height * (rows - 1), height), title=title)
     axes.set_axis_off()
-    figure.colorbar(image, ax=axes, label="weight", shrink=0.9, pad=0.01)  # pyright: ignore[reportPossiblyUnbound]
+    figure.colorbar(axes.images[-1], ax=axes, label="weight", shrink=0.9, pad=0.01)
     return figure
 
 
@@ -65,7 +65,7 @@ def confusion_matrix(true: Any, predicted: Any, classes: Sequence[Any], *, title
     size = max(3.4, 0.4 * len(classes) + 0.6)
     figure = Figure(figsize=(size + 0.6, size), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
     for (row, column), number in np.ndenumerate(counts):
         if number:
             color = "white" if share[row, column] > 55 else "black"
@@ -75,5 +75,5 @@ def confusion_matrix(true: Any, predicted: Any, classes: Sequence[Any], *, title
     axes.set_xticks(range(len(names)), names, rotation=45 if long else 0, ha="right" if long else "center")
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="predicted class", ylabel="true class", title=title)
-    figure.colorbar(image, ax=axes, label="share of the true class (%)", shrink=0.8)
+    figure.colorbar(axes.images[-1], ax=axes, label="share of the true class (%)", shrink=0.8)
     return figure

@@ -1,11 +1,25 @@
 """Relaxations: s → a minimum of F. One algorithm a file."""
 
-from eqprop.relax.base import Info, Relaxation, Trace
+from eqprop.relax.base import Info, Relaxation, Stepwise, Trace
 from eqprop.relax.block import Block
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
 from eqprop.relax.gibbs import Gibbs
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
+from eqprop.relax.loop import Observer, Settling
 
-__all__ = ["Block", "Flow", "Forward", "Gibbs", "Gradient", "Info", "Langevin", "Relaxation", "Trace"]
+__all__ = [
+    "Block",
+    "Flow",
+    "Forward",
+    "Gibbs",
+    "Gradient",
+    "Info",
+    "Langevin",
+    "Observer",
+    "Relaxation",
+    "Settling",
+    "Stepwise",
+    "Trace",
+]

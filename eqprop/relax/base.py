@@ -1,33 +1,33 @@
-"""What all relaxations share: the loop, the stopping, the information they return."""
+"""What all relaxations share: how they are called, what they return, and a settling in progress as a value."""
 
 import abc
-import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from eqprop.compile import compiled
-from eqprop.energy.hopfield import Hopfield
-from eqprop.energy.total import TotalEnergy
-from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
+from eqprop.relax.loop import Observer, Settling, loop, run
+from eqprop.total import System, TotalEnergy, system
+from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, Scalar, State, Theta
 
 
 class Info(NamedTuple):
     """How the settling went, per example.
 
-    `residual` is the largest |s_i − Π(s_i − ∂F/∂s_i)|, with Π the projection on the box, that the last step
+    `residual` is the largest |s_i − Π(s_i − ∂F/∂s_i)|, with Π the projection on the bounds, that the last step
     met: the state returned has moved once more since. `converged` says whether that was within the
     tolerance (0 where none was given).
     """
 
-    residual: Array
-    steps: Array
-    converged: Array
+    residual: Float[Array, "*batch"]
+    steps: Int[Array, "*batch"]
+    converged: Bool[Array, "*batch"]
 
 
 def restless(examples: int, steps: int) -> Info:
@@ -41,17 +41,74 @@ class Trace(NamedTuple):
     `energy` is F and `residual` what step t met.
     """
 
-    state: Any
-    energy: Array
-    residual: Array
+    state: State
+    energy: Float[Array, "batch time"]
+    residual: Float[Array, "batch time"]
 
 
 class Relaxation(eqx.Module):
     """Lets s settle to a minimum of F(θ, v, β, ·), for a batch of examples at once.
 
+    A subclass implements `settle`; one that takes steps subclasses `Stepwise` instead.
+    """
+
+    def check(self, F: System) -> None:
+        """Refuse an F that lacks what this relaxation needs."""
+
+    @abc.abstractmethod
+    def settle(
+        self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
+        """Settle from s, as a part of a larger program: the states, and how it went.
+
+        In v and s the first axis counts examples; β is one number, or one per example. `key` is for those that draw.
+        """
+
+    def settle_each(self, F: System, theta: Theta, v: Data, betas: Array, s: State) -> tuple[State, Info]:
+        """A settling from s at each β of a vector; their axis comes first in what is returned."""
+        return jax.vmap(lambda beta: self.settle(F, theta, v, beta, s))(betas)
+
+    def __call__(
+        self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
+        """Settle from s: the states, and how it went.
+
+        In v and s the first axis counts examples; β is one number, or one per example. F may be a plain function.
+        """
+        F = _checked(self, F, s)
+        return _settle(self, F, theta, v, beta, s, key)
+
+
+@compiled
+def _settle(
+    relaxation: Relaxation, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None
+) -> tuple[State, Info]:
+    return relaxation.settle(F, theta, v, beta, s, key)
+
+
+def _checked(relaxation: Relaxation, F: TotalEnergy, s: State) -> System:
+    require_floats(s)
+    F = system(F)
+    relaxation.check(F)
+    return F
+
+
+def require_floats(s: State) -> None:
+    """Refuse a state that cannot move by little."""
+    leaves = jax.tree.leaves(s)
+    if not leaves or not all(jnp.issubdtype(jnp.result_type(u), jnp.inexact) for u in leaves):
+        raise InputError(f"a state of {[str(jnp.result_type(u)) for u in leaves]} cannot settle: give floating numbers")
+
+
+class Stepwise(Relaxation):
+    """A relaxation that takes one step after another; a subclass implements `move`, for one example.
+
     At most `steps` steps are taken; with a tolerance `tol`, an example rests as soon as its residual is at or
     below it, whatever the others of its batch do. `accelerate` extrapolates from each step and the one before
     (see `anderson.py`), each example on its own.
+
+    A settling in progress is a value, a `Settling`: `init` begins it, `step` and `advance` take it further, and it can
+    be kept and continued at any time.
     """
 
     steps: int = eqx.field(default=100, static=True)
@@ -65,102 +122,134 @@ class Relaxation(eqx.Module):
             raise InputError(f"tol={self.tol!r}: give a residual of 0 or more, or None for a fixed number of steps")
 
     @abc.abstractmethod
-    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+    def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:
         """One step of one example, after t others: the new state, and the residual met on the way."""
 
-    def __call__(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
-        """Settle from s. In v and s the first axis counts examples; β is one number, or one per example."""
-        return _over_examples(_settle, self, F, theta, v, beta, s)
+    def init(self, s: State) -> Settling:
+        """A settling that begins at s; any axes that count examples come first, as in s."""
+        axes = jax.tree.leaves(s)[0].shape[:1]
+        memory = Memory(s, jax.tree.map(jnp.zeros_like, s)) if self.accelerate else None
+        real = jnp.finfo(jnp.result_type(*jax.tree.leaves(s))).dtype
+        return Settling(s, jnp.full(axes, jnp.inf, real), jnp.zeros(axes, int), memory)
 
-    def trace(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Trace:
+    def step(self, F: System, theta: Theta, v: Data, beta: Number, settling: Settling) -> Settling:
+        """All examples one step on, in the precision of their states, whatever that of θ and β."""
+        return jax.vmap(partial(_step, self, F, theta), in_axes=(0, 0 if jnp.ndim(beta) else None, 0))(
+            v, beta, settling
+        )
+
+    def stepper(
+        self, F: System, theta: Theta, v: Data, beta: Number, *, each: bool = False
+    ) -> Callable[[Settling], Settling]:
+        """`step` as a function of the settling, for a loop; JAX traces it once, however many places call it.
+
+        With `each`, there is a settling for each β of a vector, and their axis comes first.
+        """
+        step = jax.vmap(
+            jax.jit(partial(_step, self, F, theta)), in_axes=(0, 0 if jnp.ndim(beta) and not each else None, 0)
+        )
+        if each:
+            step = jax.vmap(step, in_axes=(None, 0, 0))
+        return partial(step, v, beta)
+
+    def advance(
+        self,
+        F: TotalEnergy,
+        theta: Theta,
+        v: Data,
+        beta: Number,
+        settling: Settling,
+        steps: int,
+        observer: Observer | None = None,
+    ) -> tuple[Settling, State]:
+        """`steps` more steps, or fewer where the tolerance is met: the settling, and what the observer has seen.
+
+        Any number of them is the same program, so that 3 steps and 3 more are 6, to the last bit.
+        """
+        return _advance(self, _checked(self, F, settling.s), theta, v, beta, settling, steps, observer)
+
+    def settle(
+        self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
+        """Settle from s until all examples rest, or for all steps."""
+        return self._told(loop(self, self.stepper(F, theta, v, beta), self.init(s)))
+
+    def settle_each(self, F: System, theta: Theta, v: Data, betas: Array, s: State) -> tuple[State, Info]:
+        """All phases in one loop."""
+        begin = jax.tree.map(lambda a: jnp.stack([a] * len(betas)), self.init(s))
+        return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin))
+
+    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
-        return _over_examples(_trace, self, F, theta, v, beta, s)
+        return _trace(self.all_steps(), _checked(self, F, s), theta, v, beta, s)
+
+    def all_steps(self) -> Self:
+        """The relaxation without its tolerance: every example takes all steps."""
+        # `replace` would check numbers again, which have no values while a program is compiled.
+        return self if self.tol is None else eqx.tree_at(lambda relaxation: relaxation.tol, self, None)
+
+    def _told(self, settling: Settling) -> tuple[State, Info]:
+        tol = 0.0 if self.tol is None else self.tol
+        return settling.s, Info(settling.residual, settling.t, settling.residual <= tol)
 
 
-def require_floats(s: Any) -> None:
-    """Refuse a state that cannot move by little."""
-    leaves = jax.tree.leaves(s)
-    if not leaves or not all(jnp.issubdtype(jnp.result_type(u), jnp.inexact) for u in leaves):
-        raise InputError(f"a state of {[str(jnp.result_type(u)) for u in leaves]} cannot settle: give floating numbers")
-
-
-@compiled
-def _over_examples(run: Any, relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Any:
-    if isinstance(F, Hopfield | Variant):
-        raise InputError(f"F={F!r} is an energy without a cost: give Total(energy, cost), e.g. with SquaredError()")
-    require_floats(s)
-    # The loop is written for one example: vmap makes it one loop over the batch in which those that are done
-    # keep their state.
-    beta_axis = 0 if jnp.ndim(beta) else None
-
-    def one(v: Any, beta: Any, s: Any) -> Any:
-        return run(relaxation, F, theta, v, beta, s)
-
-    return jax.vmap(one, in_axes=(0, beta_axis, 0))(v, beta, s)
-
-
-class _Moving(NamedTuple):
-    """What a loop over the steps carries for one example; `last` only if it accelerates."""
-
-    s: Any
-    last: Memory | None
-
-
-def _begin(relaxation: Relaxation, s: Any) -> _Moving:
-    return _Moving(s, Memory(s, jax.tree.map(jnp.zeros_like, s)) if relaxation.accelerate else None)
-
-
-def _advance(
-    relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, moving: _Moving, t: Any
-) -> tuple[_Moving, Array]:
-    """A step in the state's own precision, whatever that of θ and β."""
-    s, last = moving
-    moved, residual = relaxation.step(F, theta, v, beta, s, t)
+def _step(relaxation: Stepwise, F: System, theta: Theta, v: Data, beta: Number, settling: Settling) -> Settling:
+    s, _, t, memory = settling
+    moved, residual = relaxation.move(F, theta, v, beta, s, t)
     moved = _like(s, moved)
-    if last is not None:
-        moved, last = extrapolate(F, s, moved, last)
+    if memory is not None:
+        moved, memory = extrapolate(F.space, s, moved, memory)
         moved = _like(s, moved)
-    return _Moving(moved, last), residual.astype(_real(s))
+    return Settling(moved, residual.astype(settling.residual.dtype), t + 1, memory)
 
 
-def _settle(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
-    advance = functools.partial(_advance, relaxation, F, theta, v, beta)
-    begin = _begin(relaxation, s)
-    if relaxation.tol is None:
-        # Only the last residual is told, so the others are not computed.
-        last = relaxation.steps - 1
-        moving = jax.lax.fori_loop(0, last, lambda t, moving: advance(moving, t)[0], begin)
-        moving, residual = advance(moving, last)
-        return moving.s, Info(residual, jnp.array(relaxation.steps), residual <= 0)
-
-    def unsettled(carry: Any) -> Array:
-        _, residual, t = carry
-        return (residual > relaxation.tol) & (t < relaxation.steps)
-
-    start = (begin, _unmet(s), jnp.array(0))
-    moving, residual, t = jax.lax.while_loop(unsettled, lambda c: (*advance(c[0], c[2]), c[2] + 1), start)
-    return moving.s, Info(residual, t, residual <= relaxation.tol)
-
-
-def _trace(relaxation: Relaxation, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> Trace:
-    def record(moving: _Moving, t: Array) -> tuple[_Moving, Trace]:
-        moving, residual = _advance(relaxation, F, theta, v, beta, moving, t)
-        return moving, Trace(moving.s, F(theta, v, beta, moving.s), residual)
-
-    _, path = jax.lax.scan(record, _begin(relaxation, s), jnp.arange(relaxation.steps))
-    start = Trace(s, F(theta, v, beta, s), _unmet(s))
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, path)
-
-
-def _like(s: Any, moved: Any) -> Any:
+def _like(s: State, moved: State) -> State:
     return jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
 
 
-def _unmet(s: Any) -> Array:
-    """The residual before any step."""
-    return jnp.array(jnp.inf, _real(s))
+@compiled
+def _advance(
+    relaxation: Stepwise,
+    F: System,
+    theta: Theta,
+    v: Data,
+    beta: Number,
+    settling: Settling,
+    steps: Array | int,
+    observer: Observer | None,
+) -> tuple[Settling, State]:
+    return run(relaxation, relaxation.stepper(F, theta, v, beta), settling, steps, observer)
 
 
-def _real(s: Any) -> Any:
-    """The type of the residuals of s: that of its numbers, or of their real parts."""
-    return jnp.finfo(jnp.result_type(*jax.tree.leaves(s))).dtype
+class Recorder(Observer):
+    """Keeps every state on the way, with F and the residual that led to it; time comes first."""
+
+    F: System
+    theta: Theta
+    v: Data
+    beta: Number
+    steps: int = eqx.field(static=True)
+
+    def init(self, settling: Settling) -> Trace:
+        """Room for all steps, with the start as its first entry."""
+        room = jax.tree.map(lambda a: jnp.zeros((self.steps + 1, *a.shape), a.dtype), self._entry(settling))
+        return self._keep(room, 0, settling)
+
+    def __call__(self, seen: Trace, before: Settling, after: Settling) -> Trace:
+        return self._keep(seen, after.t.max(), after)
+
+    def _keep(self, room: Trace, t: Number, settling: Settling) -> Trace:
+        return jax.tree.map(lambda kept, a: kept.at[t].set(a), room, self._entry(settling))
+
+    def _entry(self, settling: Settling) -> Trace:
+        axes = (None, 0, 0 if jnp.ndim(self.beta) else None, 0)
+        energy = jax.vmap(self.F, in_axes=axes)(self.theta, self.v, self.beta, settling.s)
+        return Trace(settling.s, energy, settling.residual)
+
+
+@compiled
+def _trace(relaxation: Stepwise, F: System, theta: Theta, v: Data, beta: Number, s: State) -> Trace:
+    recorder = Recorder(F, theta, v, beta, relaxation.steps)
+    step = relaxation.stepper(F, theta, v, beta)
+    _, path = run(relaxation, step, relaxation.init(s), relaxation.steps, recorder)
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, 1), path)

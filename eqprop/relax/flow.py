@@ -2,23 +2,21 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from eqprop.compile import compiled
-from eqprop.energy.total import UNBOUNDED, TotalEnergy, box_of, slope
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, Trace
-from eqprop.relax.box import project, residual
+from eqprop.relax.base import Info, Relaxation, Trace
+from eqprop.total import System, TotalEnergy, system
+from eqprop.types import Array, Data, Key, Number, State, Theta
 
 
-class Flow(eqx.Module):
+class Flow(Relaxation):
     """ds/dt = −∂F/∂s (section 2.2), for the time `time`, by Diffrax with steps that keep the error of s within `tol`.
 
-    Where F has a box, a unit at an end of it stays there while the force points outwards. This is the limit of the
-    paper's clipped steps s ← Π(s − ε ∂F/∂s) for ε → 0 (section 5.1). Each time that a unit reaches an end, the
+    A unit at a bound stays there while the force points outwards. This is the limit of the
+    paper's clipped steps s ← Π(s − ε ∂F/∂s) for ε → 0 (section 5.1). Each time that a unit reaches a bound, the
     velocity jumps and the steps become short for a moment.
     """
 
@@ -30,26 +28,22 @@ class Flow(eqx.Module):
             if not 0 < (value := getattr(self, name)) < float("inf"):
                 raise InputError(f"{name}={value!r}: give a positive number")
 
-    @compiled
-    def __call__(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
-        """Flow from s. In v and s the first axis counts examples; a residual within `tol` counts as converged."""
-        solution = jax.vmap(lambda v, s: self._solve(F, theta, v, beta, s, None))(v, s)
-        s = project(F, jax.tree.map(lambda path: path[:, -1], solution.ys))
-        met = jax.vmap(lambda v, s: residual(F, s, _force(F, theta, v, beta, s)))(v, s)
+    def settle(
+        self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
+        """Flow from s; a residual within `tol` counts as converged."""
+        axes = (0, 0 if jnp.ndim(beta) else None, 0)
+        solution = jax.vmap(lambda v, beta, s: self.solve(F, theta, v, beta, s, None), axes)(v, beta, s)
+        s = F.space.project(jax.tree.map(lambda path: path[:, -1], solution.ys))
+        met = jax.vmap(lambda v, beta, s: F.space.residual(s, F.force(theta, v, beta, s)), axes)(v, beta, s)
         return s, Info(met, solution.stats["num_steps"], met <= self.tol)
 
-    @compiled
-    def trace(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, times: Array) -> Trace:
+    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, times: Array) -> Trace:
         """The way at the `times` given, which rise from 0; `energy` is F and `residual` that of the states there."""
+        return _trace(self, system(F), theta, v, beta, s, times)
 
-        def one(v: Any, s: Any) -> Trace:
-            path = project(F, self._solve(F, theta, v, beta, s, times).ys)
-            at = jax.vmap(lambda s: (F(theta, v, beta, s), residual(F, s, _force(F, theta, v, beta, s))))
-            return Trace(path, *at(path))
-
-        return jax.vmap(one)(v, s)
-
-    def _solve(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, times: Array | None) -> Any:
+    def solve(self, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array | None) -> Any:
+        """Diffrax's solution for one example, at its end or at the `times` given."""
         import diffrax  # takes its time to load, and few need it
 
         return diffrax.diffeqsolve(
@@ -65,17 +59,19 @@ class Flow(eqx.Module):
         )
 
 
-def velocity(F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Any:
-    """ds/dt of one example: the force, but 0 for a unit at an end of the box that the force would push out.
+@compiled
+def _trace(flow: Flow, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array) -> Trace:
+    def one(v: Data, s: State) -> Trace:
+        path = F.space.project(flow.solve(F, theta, v, beta, s, times).ys)
+        at = jax.vmap(lambda s: (F(theta, v, beta, s), F.space.residual(s, F.force(theta, v, beta, s))))
+        return Trace(path, *at(path))
 
-    A state beyond an end, where rounding may have left it, counts as at that end.
+    return jax.vmap(one)(v, s)
+
+
+def velocity(F: System, theta: Theta, v: Data, beta: Number, s: State) -> State:
+    """ds/dt of one example: the force, but 0 for a unit at a bound that the force would push out.
+
+    A state beyond a bound, where rounding may have left it, counts as at that bound.
     """
-    force = _force(F, theta, v, beta, project(F, s))
-    if box_of(F) == UNBOUNDED:
-        return force
-    low, high = box_of(F)
-    return jax.tree.map(lambda u, f: jnp.where(((u <= low) & (f < 0)) | ((u >= high) & (f > 0)), 0, f), s, force)
-
-
-def _force(F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any) -> Any:
-    return jax.tree.map(lambda g: -g, slope(F, theta, v, beta, s))
+    return F.space.along(s, F.force(theta, v, beta, F.space.project(s)))

@@ -1,24 +1,34 @@
 """No settling at all: the forward pass of a feed-forward network."""
 
-from typing import Any
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.compile import compiled
-from eqprop.relax.base import Info
+from eqprop.energy.base import ForwardPass
+from eqprop.relax.base import Info, Relaxation
+from eqprop.total import System, need
+from eqprop.types import Data, Key, Number, State, Theta
 
 
-class Forward(eqx.Module):
+class Forward(Relaxation):
     """s = forward(θ, x), the free fixed point of an energy that has one in closed form, as `Feedforward` does."""
 
-    @compiled
-    def __call__(self, F: Any, theta: Any, v: Any, beta: Any, s: Any) -> tuple[Any, Info]:
+    def check(self, F: System) -> None:
+        """Refuse an F without a forward pass."""
+        forward_pass(F)
+
+    def settle(
+        self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
         """The pass counts as one step. It takes neither β nor the state given, but for the number of examples."""
         x, _ = v
         count = len(jax.tree.leaves(s)[0])
-        return jax.vmap(F.energy.forward, in_axes=(None, 0))(theta, x), one_step(count)
+        return jax.vmap(forward_pass(F).forward, in_axes=(None, 0))(theta, x), one_step(count)
+
+
+def forward_pass(F: System) -> ForwardPass:
+    """The forward pass of F."""
+    remedy = "take Total(Feedforward(net), cost), or another rule"
+    return need(F, ForwardPass, "A forward pass is asked for", remedy)
 
 
 def one_step(examples: int) -> Info:

@@ -1,18 +1,15 @@
 """The paper's relaxation: all units take a small step downhill at once."""
 
-from typing import Any
-
 import jax
-from jax import Array
 
-from eqprop.energy.total import TotalEnergy, slope
 from eqprop.errors import InputError
-from eqprop.relax.base import Relaxation
-from eqprop.relax.box import project, residual
+from eqprop.relax.base import Stepwise
+from eqprop.total import System
+from eqprop.types import Array, Data, Int, Number, Scalar, State, Theta
 
 
-class Gradient(Relaxation):
-    """s ← Π(s − ε ∂F/∂s), Π clipping to the box (section 5.1): works for every F."""
+class Gradient(Stepwise):
+    """s ← Π(s − ε ∂F/∂s), Π clipping to the bounds (section 5.1): works for every F."""
 
     epsilon: float = 0.5
 
@@ -20,8 +17,8 @@ class Gradient(Relaxation):
         if not 0 < self.epsilon < float("inf"):
             raise InputError(f"epsilon={self.epsilon!r}: give a positive step size (the paper's is 0.5)")
 
-    def step(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> tuple[Any, Array]:
+    def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:
         """One step of one example: the new state, and the residual that it met."""
-        force = jax.tree.map(lambda g: -g, slope(F, theta, v, beta, s))
+        force = F.force(theta, v, beta, s)
         moved = jax.tree.map(lambda u, f: u + self.epsilon * f, s, force)
-        return project(F, moved), residual(F, s, force)
+        return F.space.project(moved), F.space.residual(s, force)

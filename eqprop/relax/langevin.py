@@ -6,16 +6,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from eqprop.compile import compiled
-from eqprop.energy.total import TotalEnergy, slope
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, require_floats, restless
+from eqprop.relax.base import Info, Relaxation, require_floats, restless
+from eqprop.total import System, TotalEnergy, system
+from eqprop.types import Array, Data, Key, Number, State, Theta
 
 
-class Langevin(eqx.Module):
+class Langevin(Relaxation):
     """ds = −∂F/∂s dt + √(2T) dB, whose stationary distribution is p(s) ∝ e^{−F/T} (Appendix C, with σ = √(2T)).
 
     Solved by Diffrax's ShARK, for additive noise: two evaluations of ∂F/∂s a step, and a stationary distribution that
@@ -23,7 +23,7 @@ class Langevin(eqx.Module):
     forget the start, every `thin`-th state is kept until there are `samples` of them. With T = 0 it is the noiseless
     ds = −∂F/∂s dt.
 
-    The box of F is not used: noise would leave it at every step, and F is defined outside of it. There the hard sigmoid
+    The bounds of F are not used: noise would leave them at every step, and F is defined beyond. There the hard sigmoid
     is flat, and a unit feels nothing of the others until it is back: to learn with noise, take tanh or the sigmoid.
     """
 
@@ -48,23 +48,26 @@ class Langevin(eqx.Module):
         return self.burn_in + self.samples * self.thin
 
     def info(self, examples: int) -> Info:
-        """Of so many chains."""
+        """How the chains of all examples went."""
         return restless(examples, self.steps)
 
-    @compiled
-    def sample(self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array) -> Any:
+    def sample(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
         """States that follow p, with axes (examples, samples, …); each example has noise of its own.
 
         In v and s the first axis counts examples; β is one number, or one per example.
         """
+        require_floats(s)
+        return _sample(self, system(F), theta, v, beta, s, key)
+
+    def draw(self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
+        """`sample`, as a part of a larger program."""
         import diffrax  # takes its time to load, and few need it
 
-        require_floats(s)
         _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
         x = jax.vmap(lambda s: ravel_pytree(s)[0])(s)  # one draw of noise serves all layers
 
-        def force(v: Any, beta: Any, x: Array) -> Array:
-            return -ravel_pytree(slope(F, theta, v, beta, restore(x)))[0]
+        def force(v: Data, beta: Number, x: Array) -> Array:
+            return ravel_pytree(F.force(theta, v, beta, restore(x)))[0]
 
         forces = jax.vmap(force, in_axes=(0, 0 if jnp.ndim(beta) else None, 0))
         terms, solver = self._terms(lambda x: forces(v, beta, x), x, key), diffrax.ShARK()
@@ -73,7 +76,7 @@ class Langevin(eqx.Module):
             x, kept = carry
             t = step.astype(x.dtype)
             x = solver.step(terms, t, t + 1, x, args=None, solver_state=None, made_jump=False)[0]
-            # A place is written over until its turn is over, so that one loop serves burn-in and samples.
+            # Each place is overwritten until its last step, so that one loop serves burn-in and samples.
             place = jnp.maximum(step - self.burn_in, 0) // self.thin
             return x, kept.at[:, place].set(x)
 
@@ -81,11 +84,11 @@ class Langevin(eqx.Module):
         _, kept = jax.lax.fori_loop(0, self.steps, advance, (x, kept))
         return jax.vmap(jax.vmap(restore))(kept)
 
-    def __call__(
-        self, F: TotalEnergy, theta: Any, v: Any, beta: Any, s: Any, key: Array | None = None
-    ) -> tuple[Any, Info]:
+    def settle(
+        self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
+    ) -> tuple[State, Info]:
         """E[s], over the samples: what the noisy network predicts. Without a key, the noise is the same each time."""
-        states = self.sample(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
+        states = self.draw(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
         return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), self.info(len(jax.tree.leaves(s)[0]))
 
     def _terms(self, force: Callable[[Array], Array], x: Array, key: Array) -> Any:
@@ -104,3 +107,8 @@ class Langevin(eqx.Module):
             diffrax.ODETerm(lambda t, x, args: (self.dt * force(x)).astype(x.dtype)),
             diffrax.ControlTerm(lambda t, x, args: scale, path),
         )
+
+
+@compiled
+def _sample(langevin: Langevin, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
+    return langevin.draw(F, theta, v, beta, s, key)

@@ -1,10 +1,10 @@
 """Rules: from settled states to a weight change. One algorithm a file."""
 
 from eqprop.rule.backpropagation import Backpropagation
+from eqprop.rule.base import Learned, Rule
 from eqprop.rule.boltzmann import BoltzmannLearning, BoltzmannLikelihood, ContrastiveDivergence
-from eqprop.rule.contrastive import ContrastiveHebbian
-from eqprop.rule.coupled import CoupledLearning
-from eqprop.rule.equilibrium import EquilibriumPropagation, Phases
+from eqprop.rule.contrastive import ContrastiveHebbian, CoupledLearning
+from eqprop.rule.equilibrium import EquilibriumPropagation
 from eqprop.rule.implicit import ImplicitGradient
 from eqprop.rule.recurrent import RecurrentBackpropagation
 from eqprop.rule.stdp import STDP
@@ -23,8 +23,9 @@ __all__ = [
     "CoupledLearning",
     "EquilibriumPropagation",
     "ImplicitGradient",
-    "Phases",
+    "Learned",
     "RecurrentBackpropagation",
+    "Rule",
     "StochasticEquilibriumPropagation",
     "VectorField",
 ]

@@ -1,44 +1,26 @@
 """Boltzmann machine learning: the gradient of the log-likelihood, from samples with the target clamped and without
 (section 4.2)."""
 
-from typing import Any, NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
-from eqprop.compile import compiled
-from eqprop.energy.boltzmann import BoltzmannMachine, machine_of
-from eqprop.energy.hopfield import State, Theta
-from eqprop.energy.total import Total, TotalEnergy
+from eqprop.energy.base import Binary
 from eqprop.errors import InputError
-from eqprop.relax import Gibbs, Info
+from eqprop.relax import Gibbs
+from eqprop.relax.gibbs import machine_of
+from eqprop.rule.base import Learned, Rule
+from eqprop.total import Outputs, System, need
+from eqprop.types import Array, Data, Key, Layers, Theta, Weight
 
 
-class Sampled(NamedTuple):
-    """The sweeps that each phase took; `negative` that of contrastive divergence, which is not free."""
-
-    free: Info
-    clamped: Info | None = None
-    negative: Info | None = None
-
-
-class _Likelihood(eqx.Module):
+class _Likelihood(Rule):
     """What rules for −log p(y | x) have in common: they do not see the cost, only which layer its target is for."""
 
-    def check(self, F: TotalEnergy) -> None:
+    def check(self, F: System) -> None:
         """Refuse an F whose likelihood is not defined, or whose cost asks for more than the likelihood."""
-        machine_of(F)
-        cost = getattr(F, "cost", None)
-        if not hasattr(cost, "layer"):
-            raise InputError(f"cost={cost!r} does not say by `layer` what the target is for: take SquaredError()")
-        for penalty in ("l1", "l2"):
-            if value := getattr(cost, penalty, 0):
-                raise InputError(
-                    f"{penalty}={value!r}: the likelihood does not see the cost and its penalties; "
-                    "take weight decay in the optimizer, e.g. optax.adamw"
-                )
+        _outputs(F).require_no_penalty(type(self).__name__)
+        super().check(F)
 
 
 class BoltzmannLearning(_Likelihood):
@@ -54,21 +36,14 @@ class BoltzmannLearning(_Likelihood):
     clamped: Gibbs = Gibbs(burn_in=50, samples=10, thin=5)
     chain: Gibbs = Gibbs(burn_in=50, samples=10, thin=5)
 
-    @compiled
-    def __call__(
-        self, F: Total, theta: Theta, v: tuple[Any, Any], s: State, key: Array, weight: Array | None = None
-    ) -> tuple[Theta, State, Sampled]:
-        """The gradient, shaped like θ; the last states of the negative chains, which are binary; and the sweeps.
-
-        In v and s the first axis counts examples; `weight` gives each its share in the average.
-        """
-        self.check(F)
+    def learn(self, F: System, theta: Theta, v: Data, s: Layers, key: Key, weight: Weight | None = None) -> Learned:
+        """The gradient, and the last states of the negative chains, which are binary."""
         clamped_key, free_key = jax.random.split(key)
-        positive, _ = self.clamped.sample(F, theta, v, s, clamped_key, {F.cost.layer: v[1]})
-        negative, last = self.chain.sample(F, theta, v, s, free_key)
-        gradient = _contrast(F.energy, theta, v[0], positive, negative, weight)
+        positive, _ = self.clamped.draw(F, theta, v, s, clamped_key, _targets(F, v))
+        negative, last = self.chain.draw(F, theta, v, s, free_key)
         examples = len(v[0])
-        return gradient, last, Sampled(self.chain.info(examples), self.clamped.info(examples))
+        phases = {"free": self.chain.info(examples), "clamped": self.clamped.info(examples)}
+        return Learned(_contrast(machine_of(F), theta, v[0], positive, negative, weight), last, phases, {})
 
 
 class ContrastiveDivergence(_Likelihood):
@@ -87,23 +62,17 @@ class ContrastiveDivergence(_Likelihood):
         if not isinstance(self.k, int) or self.k < 1:
             raise InputError(f"k={self.k!r}: give a positive whole number of sweeps")
 
-    @compiled
-    def __call__(
-        self, F: Total, theta: Theta, v: tuple[Any, Any], s: State, key: Array, weight: Array | None = None
-    ) -> tuple[Theta, State, Sampled]:
-        """The gradient, shaped like θ; what `free` predicts from the state given; and the sweeps.
-
-        In v and s the first axis counts examples; `weight` gives each its share in the average.
-        """
-        self.check(F)
+    def learn(self, F: System, theta: Theta, v: Data, s: Layers, key: Key, weight: Weight | None = None) -> Learned:
+        """The gradient, and what `free` predicts from the state given."""
         clamped_key, negative_key, free_key = jax.random.split(key, 3)
         chain = Gibbs(burn_in=self.k - 1, samples=1)
-        positive, start = self.clamped.sample(F, theta, v, s, clamped_key, {F.cost.layer: v[1]})
-        negative, _ = chain.sample(F, theta, v, start, negative_key)
-        gradient = _contrast(F.energy, theta, v[0], positive, negative, weight)
-        s_free, free = self.free(F, theta, v, 0.0, s, free_key)
+        positive, start = self.clamped.draw(F, theta, v, s, clamped_key, _targets(F, v))
+        negative, _ = chain.draw(F, theta, v, start, negative_key)
+        gradient = _contrast(machine_of(F), theta, v[0], positive, negative, weight)
+        s_free, free = self.free.settle(F, theta, v, 0.0, s, free_key)
         examples = len(v[0])
-        return gradient, s_free, Sampled(free, self.clamped.info(examples), chain.info(examples))
+        phases = {"free": free, "clamped": self.clamped.info(examples), "negative": chain.info(examples)}
+        return Learned(gradient, s_free, phases, {})
 
 
 class BoltzmannLikelihood(_Likelihood):
@@ -114,35 +83,41 @@ class BoltzmannLikelihood(_Likelihood):
 
     free: Gibbs = Gibbs()
 
-    def check(self, F: TotalEnergy) -> None:
+    def check(self, F: System) -> None:
         """Refuse an F whose likelihood is not defined or has too many terms."""
         super().check(F)
         machine_of(F).require_enumerable()
 
-    @compiled
-    def __call__(
-        self, F: Total, theta: Theta, v: tuple[Any, Any], s: State, key: Array, weight: Array | None = None
-    ) -> tuple[Theta, State, Sampled]:
-        """The gradient, shaped like θ; what `free` predicts from the state given; and the sweeps.
-
-        In v and s the first axis counts examples; `weight` gives each its share in the average.
-        """
-        self.check(F)
+    def learn(self, F: System, theta: Theta, v: Data, s: Layers, key: Key, weight: Weight | None = None) -> Learned:
+        """The gradient, and what `free` predicts from the state given."""
+        machine = machine_of(F)
+        ((layer, y),) = _targets(F, v).items()
 
         def loss(theta: Theta) -> Array:
-            likelihoods = jax.vmap(lambda x, y: F.energy.log_likelihood(theta, x, y, F.cost.layer))(*v)
+            likelihoods = jax.vmap(lambda x, y: machine.log_likelihood(theta, x, y, layer))(v[0], y)
             return -jnp.average(likelihoods, weights=weight)
 
-        s_free, free = self.free(F, theta, v, 0.0, s, key)
-        return jax.grad(loss)(theta), s_free, Sampled(free)
+        s_free, free = self.free.settle(F, theta, v, 0.0, s, key)
+        return Learned(jax.grad(loss)(theta), s_free, {"free": free}, {})
+
+
+def _outputs(F: System) -> Outputs:
+    remedy = "take SquaredError(), whose outputs can be clamped"
+    return need(F, Outputs, "The likelihood is that of outputs, which are held at their targets", remedy)
+
+
+def _targets(F: System, v: Data) -> Layers:
+    """The outputs by layer, held at the zeros and ones of a batch."""
+    (layer,) = jax.eval_shape(jax.vmap(_outputs(F).clamp), v)
+    return {layer: v[1]}
 
 
 def _contrast(
-    machine: BoltzmannMachine, theta: Theta, x: Array, positive: State, negative: State, weight: Array | None
+    machine: Binary, theta: Theta, x: Data, positive: Layers, negative: Layers, weight: Weight | None
 ) -> Theta:
     """The difference of ∂E/∂θ between the samples of two chains."""
 
-    def mean(theta: Theta, states: State) -> Array:
+    def mean(theta: Theta, states: Layers) -> Array:
         energies = jax.vmap(jax.vmap(machine, (None, None, 0)), (None, 0, 0))(theta, x, states)
         return jnp.average(jnp.mean(energies, axis=1), weights=weight)
 

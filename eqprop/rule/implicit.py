@@ -1,77 +1,78 @@
 """The exact gradient of what the settled network does, by the implicit function theorem: what EP must agree with."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 from eqprop.compile import compiled
-from eqprop.energy.total import TotalEnergy, cost_of, energy_of, has_field
 from eqprop.errors import InputError
-from eqprop.relax import Block, Info, Relaxation
-from eqprop.relax.box import inside
+from eqprop.relax import Block, Relaxation
+from eqprop.rule.base import Learned, Rule
 from eqprop.rule.lagrangian import by_theta
+from eqprop.total import System, TotalEnergy, energy_of, system
+from eqprop.types import Array, Data, Key, Scalar, State, Theta, Weight
 
 
-class Solved(NamedTuple):
-    """How the free phase settled, and whether λ* was found; it is, where every fixed point is a proper minimum."""
-
-    free: Info
-    solved: Array
-
-
-class ImplicitGradient(eqx.Module):
+class ImplicitGradient(Rule):
     """∂J/∂θ = ∂L/∂θ of the Lagrangian L = C + λ*·∂E/∂s, at the free fixed point (Appendix B).
 
     The gradient is as exact as the fixed point that `free` finds, and as λ*, which is found to the relative precision
-    `tol`.
+    `tol`. It measures, as `solved`, whether λ* was found; it is, where every fixed point is a proper minimum.
     """
 
+    measures: ClassVar[tuple[str, ...]] = ("solved",)
     free: Relaxation = Block(steps=1000, tol=1e-5, accelerate=True)
     tol: float = 1e-6
 
-    def check(self, F: TotalEnergy) -> None:
+    def check(self, F: System) -> None:
         """Refuse a vector field, whose Jacobian is not symmetric."""
-        if has_field(F):
+        if not F.conservative:
             raise InputError(f"F={F!r} is a vector field, and the solve is for energies: use RecurrentBackpropagation")
+        super().check(F)
 
-    @compiled
-    def __call__(
-        self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array | None = None, weight: Array | None = None
-    ) -> tuple[Any, Any, Solved]:
-        """The gradient, shaped like θ and averaged over the batch; the free fixed points; and how the phase went."""
-        self.check(F)
-        s, free = self.free(F, theta, v, 0.0, s)
-        costate, solved = multiplier(F, theta, v, s, self.tol)
-        return by_theta(F, theta, v, s, costate, weight), s, Solved(free, solved)
+    def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
+        """The gradient, and the free fixed points."""
+        s, free = self.free.settle(F, theta, v, 0.0, s)
+        costate, solved = costate_of(F, theta, v, s, self.tol)
+        measured = {"solved": jnp.full(len(free.steps), solved, float)}
+        return Learned(by_theta(F, theta, v, s, costate, weight), s, {"free": free}, measured)
+
+
+def multiplier(F: TotalEnergy, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+    """λ* with ∂C/∂s + λ*·∂²E/∂s² = 0 at free fixed points s (Appendix B), and whether it was found."""
+    return _multiplier(system(F), theta, v, s, tol)
 
 
 @compiled
-def multiplier(F: TotalEnergy, theta: Any, v: Any, s: Any, tol: float) -> tuple[Any, Array]:
-    """λ* with ∂C/∂s + λ*·∂²E/∂s² = 0 at free fixed points s (Appendix B), and whether it was found.
+def _multiplier(F: System, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+    return costate_of(F, theta, v, s, tol)
 
-    By Lineax's conjugate gradients. In units that rest at an end of the box it is 0, for they stay there.
+
+def costate_of(F: System, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+    """`multiplier`, as a part of a larger program.
+
+    By Lineax's conjugate gradients. In units that rest at a bound it is 0, for they stay there.
     """
 
-    def by_s(part: Any, s: Any) -> Any:
+    def by_s(part: Callable[..., Scalar], s: State) -> State:
         return jax.vmap(jax.grad(part, argnums=2), in_axes=(None, 0, 0))(theta, v, s)
 
-    def hessian(d: Any) -> Any:
+    def hessian(d: State) -> State:
         return jax.jvp(lambda s: by_s(energy_of(F), s), (s,), (d,))[1]
 
-    return _solve(hessian, jax.tree.map(jnp.negative, by_s(cost_of(F), s)), inside(F, s), tol)
+    return _solve(hessian, jax.tree.map(jnp.negative, by_s(F.cost_at, s)), F.space.inside(s), tol)
 
 
-def _solve(hessian: Any, b: Any, here: Any, tol: float) -> tuple[Any, Array]:
+def _solve(hessian: Callable[[State], State], b: State, here: State, tol: float) -> tuple[State, Array]:
     """x with (H x)_i = b_i for units that are `here`, and x_i = 0 for the others; and whether it was found."""
     import lineax as lx  # takes its time to load, and few need it
 
-    def keep(x: Any) -> Any:
+    def keep(x: State) -> State:
         return jax.tree.map(lambda u, free: jnp.where(free, u, 0), x, here)
 
-    def matvec(x: Any) -> Any:
+    def matvec(x: State) -> State:
         return jax.tree.map(lambda h, u, free: jnp.where(free, h, u), hessian(keep(x)), x, here)
 
     operator = lx.FunctionLinearOperator(matvec, jax.eval_shape(lambda: b), lx.positive_semidefinite_tag)

@@ -1,28 +1,21 @@
 """Recurrent backpropagation (Almeida 1987, Pineda 1987): a second phase that is linear (section 4.3)."""
 
-from typing import Any, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import Array
 from optax.tree_utils import tree_vdot
 
-from eqprop.compile import compiled
-from eqprop.energy.total import TotalEnergy, cost_of, slope
-from eqprop.relax import Block, Gradient, Info, Relaxation
-from eqprop.relax.box import inside
+from eqprop.relax import Block, Gradient, Relaxation
+from eqprop.rule.base import Learned, Rule
 from eqprop.rule.lagrangian import by_theta
+from eqprop.total import Blocks, System
+from eqprop.total.base import Ability
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, State, Theta, Weight
 
 
-class TwoPhases(NamedTuple):
-    """How the free phase and the linear one settled."""
-
-    free: Info
-    backward: Info
-
-
-class RecurrentBackpropagation(eqx.Module):
+class RecurrentBackpropagation(Rule):
     """∂J/∂θ = ∂C/∂θ + λ*·∂²F/∂θ∂s, with λ* the fixed point of the network linearised around s⁰ (Appendix B).
 
     `free` finds s⁰; `backward` lets λ settle from 0, along −(∂C/∂s + ∂²F/∂s² λ). The transposed derivative is taken,
@@ -32,44 +25,62 @@ class RecurrentBackpropagation(eqx.Module):
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
     backward: Relaxation = Gradient(steps=100, tol=1e-4, accelerate=True)
 
-    @compiled
-    def __call__(
-        self, F: TotalEnergy, theta: Any, v: Any, s: Any, key: Array | None = None, weight: Array | None = None
-    ) -> tuple[Any, Any, TwoPhases]:
-        """The gradient, shaped like θ and averaged over the batch; the free fixed points; and how the phases went."""
-        s, free = self.free(F, theta, v, 0.0, s)
+    def check(self, F: System) -> None:
+        """Refuse an F that the relaxations cannot settle; that of λ is the linearised network."""
+        self.free.check(F)
+        self.backward.check(Linearised(F))
+
+    def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
+        """The gradient, and the free fixed points."""
+        s, free = self.free.settle(F, theta, v, 0.0, s)
         start = jax.tree.map(jnp.zeros_like, s)
-        costate, backward = self.backward(Linearised(F), theta, (v, s), 0.0, start)
-        return by_theta(F, theta, v, s, costate, weight), s, TwoPhases(free, backward)
+        costate, backward = self.backward.settle(Linearised(F), theta, (v, s), 0.0, start)
+        return Learned(by_theta(F, theta, v, s, costate, weight), s, {"free": free, "backward": backward}, {})
 
 
-class Linearised(eqx.Module):
+class Linearised(System):
     """The dynamics of λ at the free fixed point s of v: −dλ/dt = ∂C/∂s + (∂²F/∂s²)ᵀ λ; its state is λ, and v is (v, s).
 
-    In units that rest at an end of the box, λ stays 0.
+    In units that rest at a bound, λ stays 0.
     """
 
-    F: TotalEnergy
+    F: System
+    conservative: ClassVar[bool] = False
 
-    @property
-    def blocks(self) -> tuple[tuple[str, ...], ...]:
-        return self.F.blocks  # pyright: ignore[reportAttributeAccessIssue]
-
-    def curvature(self, theta: Any, v: Any, beta: Any, costate: Any, block: tuple[str, ...]) -> Any:
-        """That of F, at s."""
-        v, s = v
-        return self.F.curvature(theta, v, 0.0, s, block)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def __call__(self, theta: Any, v: Any, beta: Any, costate: Any) -> Array:
+    def __call__(self, theta: Theta, v: tuple[Data, State], beta: Number, costate: State) -> Scalar:
         """½ λ·∂²F/∂s² λ + λ·∂C/∂s, what λ descends where F is an energy."""
         pull, back = self._terms(theta, v, costate)
         return jnp.asarray(tree_vdot(costate, pull)) + jnp.asarray(tree_vdot(costate, back)) / 2
 
-    def slope(self, theta: Any, v: Any, beta: Any, costate: Any) -> Any:
-        here = inside(self.F, v[1])
-        return jax.tree.map(lambda p, b, free: jnp.where(free, p + b, 0), *self._terms(theta, v, costate), here)
+    def field(self, theta: Theta, v: tuple[Data, State], beta: Number, costate: State) -> State:
+        """dλ/dt."""
+        here = self.F.space.inside(v[1])
+        return jax.tree.map(lambda p, b, free: jnp.where(free, -p - b, 0), *self._terms(theta, v, costate), here)
 
-    def _terms(self, theta: Any, v: Any, costate: Any) -> tuple[Any, Any]:
+    def offer(self, ability: type[Ability]) -> Ability | None:
+        """The blocks of F, if it has them."""
+        if ability is Blocks and (blocks := self.F.offer(Blocks)) is not None:
+            return LinearisedBlocks(blocks)  # pyright: ignore[reportReturnType]
+        return super().offer(ability)
+
+    def _terms(self, theta: Theta, v: tuple[Data, State], costate: State) -> tuple[State, State]:
         v, s = v
-        _, transpose = jax.vjp(lambda s: slope(self.F, theta, v, 0.0, s), s)
-        return jax.grad(cost_of(self.F), argnums=2)(theta, v, s), transpose(costate)[0]
+        _, transpose = jax.vjp(lambda s: self.F.force(theta, v, 0.0, s), s)
+        back = jax.tree.map(jnp.negative, transpose(costate)[0])
+        return jax.grad(self.F.cost_at, argnums=2)(theta, v, s), back
+
+
+class LinearisedBlocks(eqx.Module, Blocks):
+    """Those of F; the curvature is that at s."""
+
+    of_F: Blocks
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.of_F.blocks
+
+    def curvature(
+        self, theta: Theta, v: tuple[Data, Layers], beta: Number, costate: Layers, block: tuple[str, ...]
+    ) -> dict[str, Array | float]:
+        v, s = v
+        return self.of_F.curvature(theta, v, 0.0, s, block)

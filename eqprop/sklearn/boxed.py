@@ -1,7 +1,7 @@
 """A network for scaled data: its size and room to spare, how it begins, learns and answers."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,23 +10,23 @@ import numpy as np
 import optax
 
 from eqprop.cost import SquaredError
-from eqprop.energy import ARCHITECTURES, Hopfield, Total, hard_tanh
-from eqprop.energy.synapse import Lateral, Synapse, name
+from eqprop.energy import ARCHITECTURES, Hopfield, Lateral, Synapse, hard_tanh
 from eqprop.nudge import Symmetric
 from eqprop.relax import Block, Gradient
 from eqprop.rule import EquilibriumPropagation
 from eqprop.sklearn.rows import minibatches, padded, room
-from eqprop.train import Trainer, TrainState
+from eqprop.total import Total
+from eqprop.train import Given, Trainer, TrainState
 
 WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
 EPSILON = 0.5  # of gradient steps
 ROWS = 256  # settled at a time for an answer, always, so that one program does it
 SETTLED = Block(steps=500, tol=1e-9)
 SETTLED_BY_GRADIENT = Gradient(steps=2000, tol=1e-9, epsilon=EPSILON, accelerate=True)
-# Weight decay is part of the optimizer's state, where another one compiles nothing; nor does the same optimizer again.
-OPTIMIZER = optax.inject_hyperparams(
-    optax.adamw, static_args=("learning_rate", "b1", "b2", "eps", "eps_root", "nesterov")
-)(1.0, weight_decay=0.0)
+# The rate and the weight decay are part of the optimizer's state, where others compile nothing.
+OPTIMIZER = optax.inject_hyperparams(optax.adamw, static_args=("b1", "b2", "eps", "eps_root", "nesterov"))(
+    learning_rate=0.0, weight_decay=0.0
+)
 
 Theta = dict[str, dict[str, np.ndarray]]
 
@@ -66,22 +66,22 @@ class Boxed:
         """
         theta: Theta = {"W": {}, "b": {}}
         for synapse in self.net.synapses:
-            before, after = (dict(self.net.layers)[layer] for layer in (synapse.pre, synapse.post))
+            before, after = (self.net.sizes[layer] for layer in (synapse.pre, synapse.post))
             limit = np.sqrt(6 / (before + after)) * (WIDTH if synapse.pre == "input" else 0.5)
-            theta["W"][name(synapse)] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
+            theta["W"][synapse.name] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
         for layer, size in self.net.free.items():
             bias = rng.uniform(-1, 1, size) if layer != "output" else np.zeros(size)
             theta["b"][layer] = bias.astype(np.float32)
         return theta
 
-    def trainer(self, beta: float, batch_size: int) -> Trainer:
-        """Equilibrium Propagation with a symmetric nudge and AdamW; the rates are yet to be given."""
+    def trainer(self, beta: float) -> Trainer:
+        """Equilibrium Propagation with a symmetric nudge and AdamW."""
         depth = len(self.sizes) - 1
         free, nudged = Block(steps=2 * depth + 2), Block(steps=depth + 1, backward=True)
         if self._lateral:
             free, nudged = (Gradient(steps=round(time / EPSILON), epsilon=EPSILON) for time in (7 * depth, depth))
         rule = EquilibriumPropagation(Symmetric(float(beta)), free, nudged)
-        return Trainer(self.F, rule, OPTIMIZER, batch_size=int(batch_size))
+        return Trainer(self.F, rule, OPTIMIZER)
 
     def grown(self, theta: Theta) -> Theta:
         """θ of the network that runs."""
@@ -99,7 +99,8 @@ class Boxed:
     @property
     def _ends(self) -> tuple[int, int]:
         """The inputs and outputs of the network that runs."""
-        return self.roomy.layers[0][1], self.roomy.layers[-1][1]
+        sizes = list(self.roomy.sizes.values())
+        return sizes[0], sizes[-1]
 
     def course(
         self,
@@ -113,17 +114,18 @@ class Boxed:
         alpha: float,
     ) -> Iterator[tuple[TrainState, float]]:
         """The state and the mean cost after each of the epochs, which are given as a rate and the examples in order."""
-        rows = room(len(v[0]))
+        rows, size = room(len(v[0])), int(batch_size)
         v = jax.tree.map(lambda a, layer: jnp.asarray(padded(a, (rows, layer)), jnp.float32), v, self._ends)
-        trainer = self.trainer(beta, batch_size)
-        begin = state = trainer.init(self.grown(theta), rows, jax.random.key(0))
+        trainer = self.trainer(beta)
+        begin = state = trainer.init(self.grown(theta), Given(v, np.zeros((1, size), int)), jax.random.key(0))
         if optimizer is not None:
             state = state._replace(optimizer=optimizer)
-        state.optimizer.hyperparams["weight_decay"] = jnp.asarray(alpha, jnp.float32)
         for rate, examples in epochs:
-            order, count = minibatches(examples, batch_size, nobody=rows)
+            feed = Given(v, *minibatches(examples, size, nobody=rows))
             state = state._replace(batch=begin.batch, sums=begin.sums)
-            state = replace(trainer, rates=rate).advance(state, v, count, order)
+            numbers = {"learning_rate": rate, "weight_decay": alpha}
+            state.optimizer.hyperparams.update({k: jnp.asarray(n, jnp.float32) for k, n in numbers.items()})
+            state = trainer.advance(state, feed, feed.batches)
             yield state, float(state.sums["metrics"]["cost"]) / len(examples)
 
     def answer(self, theta: Theta, x: np.ndarray) -> np.ndarray:
@@ -134,17 +136,17 @@ class Boxed:
             for first in range(0, len(x), ROWS):
                 part = jnp.asarray(padded(x[first : first + ROWS], (ROWS, self._ends[0])), float)
                 s, _ = settled(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
-                found.append(np.asarray(s["output"]))
+                found.append(np.asarray(self.F.predict(grown, (part, None), s)))
         return np.concatenate(found)[: len(x), : self.sizes[-1]]
 
 
 def _fitted(theta: Any, old: Hopfield, new: Hopfield) -> Theta:
     """θ of one network in another with more or fewer inputs and outputs: units that are new have weights of 0."""
-    sizes, none = dict(old.layers), np.zeros(0, np.float32)  # none: within a layer of one unit
+    sizes, none = old.sizes, np.zeros(0, np.float32)  # none: within a layer of one unit
     return {
         "W": {
             key: _resized(np.asarray(theta["W"].get(key, none)), sizes[synapse.pre], synapse)
-            for key, synapse in ((name(synapse), synapse) for synapse in new.synapses)
+            for key, synapse in ((synapse.name, synapse) for synapse in new.synapses)
         },
         "b": {layer: _cropped(np.asarray(theta["b"][layer]), (size,)) for layer, size in new.free.items()},
     }

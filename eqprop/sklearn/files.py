@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqprop.errors import InputError
-from eqprop.train import checkpoint
+from eqprop.store import checkpoint
 
 Kind = TypeVar("Kind")
 

@@ -1,8 +1,27 @@
-"""Training: the loop, persistent particles, checkpoints, the run folder."""
+"""Training: feeds of minibatches, the update of one, the loop over them, epochs."""
 
 from eqprop.train.balance import balanced
-from eqprop.train.fit import Progress, fit
-from eqprop.train.loop import Metric, Trainer, TrainState
-from eqprop.train.run import Run
+from eqprop.train.epochs import Progress, fit
+from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
+from eqprop.train.rates import Rated, Staircase
+from eqprop.train.trainer import Trainer, TrainState, update
 
-__all__ = ["Metric", "Progress", "Run", "TrainState", "Trainer", "balanced", "fit"]
+__all__ = [
+    "Arrays",
+    "Batch",
+    "Feed",
+    "Given",
+    "InOrder",
+    "Iterated",
+    "Lanes",
+    "Progress",
+    "Rated",
+    "Shuffled",
+    "Staircase",
+    "TrainState",
+    "Trainer",
+    "Window",
+    "balanced",
+    "fit",
+    "update",
+]

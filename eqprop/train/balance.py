@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from eqprop.energy import Hopfield
-from eqprop.energy.synapse import name
+from eqprop.energy import Graph
 
 
 class BalanceState(NamedTuple):
@@ -17,15 +16,15 @@ class BalanceState(NamedTuple):
     count: jax.Array
 
 
-def balanced(net: Hopfield, memory: float = 0.99) -> optax.GradientTransformation:
+def balanced(net: Graph, memory: float = 0.99) -> optax.GradientTransformation:
     """Scales the updates of each W_k so that ‖ΔW_k‖/‖W_k‖, on average over minibatches, is the same for all k.
 
     The paper chose its learning rates α_k to that end; here they follow by themselves from running averages that
     forget at the rate `memory`. The geometric mean of the ratios stays what it was, so the one learning rate that is
     left keeps its meaning. The biases of a layer are scaled as the weights that lead to it.
     """
-    leads = {layer: next(name(syn) for syn in net.synapses if layer in (syn.post, syn.pre)) for layer in net.free}
-    leads |= {synapse.post: name(synapse) for synapse in reversed(net.synapses)}
+    leads = {layer: next(syn.name for syn in net.synapses if layer in (syn.post, syn.pre)) for layer in net.free}
+    leads |= {synapse.post: synapse.name for synapse in reversed(net.synapses)}
 
     def init(params: Any) -> BalanceState:
         return BalanceState({k: jnp.zeros(()) for k in params["W"]}, jnp.zeros((), int))

@@ -1,0 +1,102 @@
+"""E, the energy: what the network is (section 2.1)."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from eqprop.errors import InputError
+from eqprop.state import Space
+from eqprop.types import Array, Data, Layers, Scalar, State, Theta
+
+
+class Energy(abc.ABC):
+    """E(θ, x, s) → a number, for one example.
+
+    A plain function will do where an energy is asked for. A class can say more: all of it is here, with what holds if
+    it says nothing.
+    """
+
+    conservative: ClassVar[bool] = True
+    """Whether states settle along −∂E/∂s; if not, along `field`, which need not be the gradient of anything."""
+
+    @abc.abstractmethod
+    def __call__(self, theta: Theta, x: Data, s: State) -> Scalar:
+        """E, which JAX can differentiate with respect to each argument."""
+
+    @property
+    def space(self) -> Space:
+        """What the state is, and its bounds; by default nothing is known and nothing bounded."""
+        return Space()
+
+    def field(self, theta: Theta, x: Data, s: State) -> State:
+        """ds/dt, for an energy that is not conservative."""
+        raise InputError(f"energy={self!r} is not conservative, and does not say its field: implement `field`")
+
+    def project(self, theta: Theta) -> Theta:
+        """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""
+        return theta
+
+
+class Blockwise(abc.ABC):
+    """What block descent asks of an energy; its state is a dict of layers."""
+
+    @property
+    @abc.abstractmethod
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """The layers that move at once, in the order from input to output; each layer is in one block."""
+
+    @abc.abstractmethod
+    def curvature(self, theta: Theta, x: Data, s: Layers, block: tuple[str, ...]) -> dict[str, Any]:
+        """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put."""
+
+
+class ForwardPass(abc.ABC):
+    """An energy whose free fixed point is found in one pass."""
+
+    @abc.abstractmethod
+    def forward(self, theta: Theta, x: Data) -> State:
+        """The free fixed point of one example."""
+
+
+class Interacting(abc.ABC):
+    """An energy whose units interact through an interaction Φ of their firing rates (section 2.1)."""
+
+    @abc.abstractmethod
+    def rates(self, x: Data, s: Layers) -> Layers:
+        """ρ(u) of every layer, the input included."""
+
+    @abc.abstractmethod
+    def phi(self, theta: Theta, rho: Layers) -> Scalar:
+        """The interaction Φ, given the firing rates of all layers."""
+
+
+class Binary(Energy):
+    """An energy of units that are 0 or 1, layers of which can be drawn given all others (section 4.2)."""
+
+    @abc.abstractmethod
+    def probability(self, theta: Theta, x: Data, s: Layers, layer: str) -> Array:
+        """p(s_i = 1 | all other layers) for the units of a layer."""
+
+    @abc.abstractmethod
+    def require_enumerable(self) -> None:
+        """Refuse a machine with too many configurations to sum over."""
+
+    @abc.abstractmethod
+    def log_likelihood(self, theta: Theta, x: Data, y: Array, layer: str) -> Scalar:
+        """log p(y | x), exactly, for a y of zeros and ones in `layer`."""
+
+
+class PlainEnergy(Energy, eqx.Module):
+    """A function E(θ, x, s), of which no more is known."""
+
+    function: Callable[[Theta, Data, State], Any]
+    space_: Space
+
+    def __call__(self, theta: Theta, x: Data, s: State) -> Scalar:
+        return self.function(theta, x, s)
+
+    @property
+    def space(self) -> Space:
+        return self.space_

@@ -1,0 +1,271 @@
+"""Layers and the synapses between them: what an energy lives on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import prod
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import wadler_lindig
+
+from eqprop.energy.activation import Activation, hard_sigmoid
+from eqprop.energy.synapse import Synapse, between
+from eqprop.errors import InputError
+from eqprop.state import as_shape
+from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Named layers joined by symmetric synapses.
+
+    layers: the shape of each layer by name; a whole number is a vector of so many units.
+    synapses: pairs of layer names, which join all units of one with all of the other (a layer paired with itself: all
+        its units with each other), or objects of any `Synapse`.
+    clamped: the layer that holds the input x and never moves; all others form the state s.
+    activation: ρ.
+
+    θ is {"W": {"pre-post": …}, "b": {layer: …}}. Layered, skip-connected and fully connected networks differ in their
+    synapses only. The object holds no weights and is hashable.
+    """
+
+    layers: tuple[tuple[str, Shape], ...]
+    synapses: tuple[Synapse, ...]
+    clamped: str
+    activation: Activation
+
+    def __init__(
+        self,
+        layers: Mapping[str, int | Shape],
+        synapses: Iterable[tuple[str, str] | Synapse],
+        *,
+        clamped: str = "input",
+        activation: Activation = hard_sigmoid,
+    ):
+        shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
+        if clamped not in shapes:
+            raise InputError(f"clamped={clamped!r} is not a layer: the layers are {', '.join(shapes)}")
+        if len(shapes) < 2:
+            raise InputError(f"a network needs a layer besides the clamped {clamped!r}: add an output layer")
+        joined = tuple(_synapse(given, shapes) for given in synapses)
+        _check_synapses(joined, shapes, clamped)
+        object.__setattr__(self, "layers", tuple(shapes.items()))
+        object.__setattr__(self, "synapses", joined)
+        object.__setattr__(self, "clamped", clamped)
+        object.__setattr__(self, "activation", activation)
+
+    @classmethod
+    def layered(cls, *sizes: int, activation: Activation = hard_sigmoid) -> Self:
+        """Layers in a row, input first and output last, each joined to the next.
+
+        Layers between are called hidden, or hidden1, hidden2, … if there are several.
+
+            >>> import eqprop as ep
+            >>> net = ep.Hopfield.layered(784, 500, 10)
+            >>> net.parameters
+            397510
+            >>> theta = net.init(jax.random.key(0))
+            >>> {synapse: w.shape for synapse, w in theta["W"].items()}
+            {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
+        """
+        names = _names(sizes)
+        return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
+
+    @classmethod
+    def skip(cls, *sizes: int, activation: Activation = hard_sigmoid) -> Self:
+        """A layered network whose output is also joined to the input and to every hidden layer.
+
+        The rest is as in `layered`.
+
+            >>> import eqprop as ep
+            >>> net = ep.Hopfield.skip(784, 500, 500, 10)
+            >>> [synapse.name for synapse in net.synapses[3:]]
+            ['input-output', 'hidden1-output']
+        """
+        names = _names(sizes)
+        past = [(layer, "output") for layer in names[:-2]]
+        return cls(dict(zip(names, sizes, strict=True)), [*pairwise(names), *past], activation=activation)
+
+    @classmethod
+    def fully_connected(cls, inputs: int, hidden: int, outputs: int, *, activation: Activation = hard_sigmoid) -> Self:
+        """Every pair of units connected, none with itself (the paper's figure 1, left)."""
+        sizes = {"input": inputs, "hidden": hidden, "output": outputs}
+        within = [(layer, layer) for layer in ("hidden", "output") if sizes[layer] != 1]  # one unit has no pair
+        return cls(sizes, [*combinations(sizes, 2), *within], activation=activation)
+
+    def __repr__(self) -> str:
+        layers = ", ".join(f"{layer}: {_times(shape)}" for layer, shape in self.layers)
+        synapses = ", ".join(f"{synapse.name}: {prod(synapse.shape)}" for synapse in self.synapses)
+        kind = type(self).__name__
+        return f"{kind}({{{layers}}}, [{synapses}], {self.activation.name}, {self.parameters} parameters)"
+
+    def __pdoc__(self, **_: Any) -> wadler_lindig.AbstractDoc:
+        """The same where Equinox prints what contains the network."""
+        return wadler_lindig.TextDoc(repr(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of layers, with their units and biases, and of synapses, with their weights."""
+        rows = ["<tr><th>layer</th><th>units</th><th>biases</th></tr>"]
+        rows += [f"<tr><td>{k}</td><td>{n:,}</td><td>{self.free.get(k, 'clamped')}</td></tr>" for k, n in self._units]
+        rows += ["<tr><th>synapse</th><th>shape</th><th>weights</th></tr>"]
+        for synapse in self.synapses:
+            rows.append(
+                f"<tr><td>{synapse.name}</td><td>{_times(synapse.shape)}</td><td>{prod(synapse.shape):,}</td></tr>"
+            )
+        caption = f"<caption>{type(self).__name__}, {self.activation.name}, {self.parameters:,} parameters</caption>"
+        return f"<table>{caption}{''.join(rows)}</table>"
+
+    @property
+    def _units(self) -> list[tuple[str, int]]:
+        return [(layer, prod(shape)) for layer, shape in self.layers]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of units of each layer, the clamped one included."""
+        return dict(self._units)
+
+    @property
+    def free(self) -> dict[str, int]:
+        """The layers that settle, with their numbers of units."""
+        return {layer: size for layer, size in self._units if layer != self.clamped}
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """The shapes of the layers that settle."""
+        return {layer: shape for layer, shape in self.layers if layer != self.clamped}
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers θ has."""
+        return sum(prod(synapse.shape) for synapse in self.synapses) + sum(self.free.values())
+
+    def init(self, key: Key, gain: float = 0.5) -> Theta:
+        """Weights after Glorot & Bengio, times `gain`; biases zero.
+
+        At full gain (the paper's) the first of several hidden layers starts saturated and learns late; at
+        half of it deep networks learn from the first minibatch.
+        """
+        keys = jax.random.split(key, len(self.synapses))
+        return {
+            "W": {syn.name: syn.init(k, gain) for syn, k in zip(self.synapses, keys, strict=True)},
+            "b": {layer: jnp.zeros(shape) for layer, shape in self.shapes.items()},
+        }
+
+    def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it.
+
+        For the layers' own learning rates α_k (section 5.2): W_k, between h_{k−1} and h_k, goes with h_k.
+        """
+        if odd := sorted(values.keys() ^ self.free.keys()):
+            raise InputError(f"values for the layers {list(values)}: {odd[0]!r} is unknown or missing")
+        return {
+            "W": {synapse.name: values[synapse.post] for synapse in self.synapses},
+            "b": {layer: values[layer] for layer in self.free},
+        }
+
+    def phi(self, theta: Theta, rho: Layers) -> Scalar:
+        """The interaction Φ = Σ of the synapses + Σ_i b_i ρ(u_i), given the firing rates of all layers."""
+        paired = [synapse.phi(theta["W"][synapse.name], rho) for synapse in self.synapses]
+        biased = (jnp.sum(b * rho[layer]) for layer, b in theta["b"].items())
+        return sum(biased, start=sum(paired[1:], paired[0]))
+
+    def rates(self, x: Array, s: Layers) -> Layers:
+        """ρ(u) of every layer, the input included."""
+        return self.inputs(x, self.activation) | {k: self.activation(u) for k, u in s.items()}
+
+    def inputs(self, x: Array, rho: Any = lambda x: x) -> Layers:
+        """The clamped layer by name; pixels may be whole numbers."""
+        return {self.clamped: rho(jnp.asarray(x, jnp.result_type(float, x)))}
+
+    def check(self, theta: Theta, x: Array, s: Layers) -> None:
+        """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
+        shape = dict(self.layers)[self.clamped]
+        if jnp.shape(x) != shape:
+            raise InputError(
+                f"an input of shape {jnp.shape(x)} does not fit layer {self.clamped!r} of {_times(shape)} units"
+            )
+        if lacking := sorted({"W", "b"} - theta.keys()):
+            raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
+        _check_shapes("the state", self.shapes, s)
+        _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
+        _check_shapes("theta['b']", self.shapes, theta["b"])
+
+    def require_forward(self) -> None:
+        """Refuse synapses that do not lead from a layer to a later one, for energies that tell forward from back."""
+        order = [layer for layer, _ in self.layers]
+        for synapse in self.synapses:
+            if order.index(synapse.pre) >= order.index(synapse.post):
+                raise InputError(f"synapse {synapse.name} does not lead to a later layer: there are {', '.join(order)}")
+
+
+def _names(sizes: tuple[int, ...]) -> list[str]:
+    """Of layers in a row."""
+    if len(sizes) < 2:
+        raise InputError(f"sizes={sizes}: give at least an input and an output size")
+    count = len(sizes) - 2
+    return ["input", *(["hidden"] if count == 1 else [f"hidden{k}" for k in range(1, count + 1)]), "output"]
+
+
+def _times(shape: Shape) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _shape(layer: str, shape: Any) -> Shape:
+    if "-" in layer or "/" in layer:
+        raise InputError(f"layer name {layer!r} contains '-' or '/', which join names: choose another")
+    return as_shape(layer, shape)
+
+
+def _synapse(given: Any, shapes: dict[str, Shape]) -> Synapse:
+    if isinstance(given, Synapse):
+        return given
+    pair = (given,) if isinstance(given, str) else tuple(given)
+    if len(pair) != 2:
+        raise InputError(f"synapse {pair!r} is not a pair of layer names")
+    _check_ends(pair, pair, shapes)
+    if pair[0] == pair[1] and prod(shapes[pair[0]]) < 2:
+        raise InputError(f"synapse {pair!r} is within a layer of one unit: there is no pair to connect")
+    return between(*pair, shapes)
+
+
+def _check_ends(synapse: Any, ends: tuple[str, ...], shapes: dict[str, Shape]) -> None:
+    for layer in ends:
+        if layer not in shapes:
+            raise InputError(f"synapse {synapse!r} names an unknown layer {layer!r}: there are {', '.join(shapes)}")
+
+
+def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], clamped: str) -> None:
+    seen = set()
+    for synapse in synapses:
+        pair = (synapse.pre, synapse.post)
+        _check_ends(synapse, pair, shapes)
+        if set(pair) == {clamped}:
+            raise InputError(f"synapse {pair!r} joins the clamped layer to itself, which nothing can feel: drop it")
+        if frozenset(pair) in seen:
+            raise InputError(f"synapse {pair!r} is given twice: synapses are symmetric, so list each pair once")
+        seen.add(frozenset(pair))
+        _check_phi(synapse, shapes)
+    unreached = set(shapes) - {layer for synapse in synapses for layer in (synapse.pre, synapse.post)}
+    if unreached:
+        raise InputError(f"no synapse reaches layer {sorted(unreached)[0]!r}: join it or drop it")
+
+
+def _check_phi(synapse: Synapse, shapes: dict[str, Shape]) -> None:
+    """Refuse a synapse whose Φ does not take its layers or is not a number."""
+    rates = {layer: jax.ShapeDtypeStruct(shapes[layer], float) for layer in (synapse.pre, synapse.post)}
+    try:
+        shape = jax.eval_shape(synapse.phi, jax.ShapeDtypeStruct(synapse.shape, float), rates).shape
+    except (TypeError, ValueError) as error:
+        raise InputError(f"synapse {synapse!r} does not fit the layers {shapes}: {error}") from error
+    if shape != ():
+        raise InputError(f"synapse {synapse!r} gives a Φ of shape {shape} instead of one number")
+
+
+def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> None:
+    if odd := sorted(shapes.keys() ^ arrays.keys()):
+        raise InputError(f"{what} has {sorted(arrays)} instead of {sorted(shapes)}: mind {odd[0]!r}")
+    for key, shape in shapes.items():
+        if jnp.shape(arrays[key]) != shape:
+            raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")

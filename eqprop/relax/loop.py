@@ -1,0 +1,95 @@
+"""The one loop in which relaxations take their steps, and those who watch it."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from eqprop.types import Array, Float, Int, State
+
+
+class Settling(NamedTuple):
+    """A settling in progress, of a batch of examples.
+
+    s: where it is.
+    residual: what the last step met, per example; ∞ before the first.
+    t: the steps taken, per example.
+    memory: what the acceleration remembers of the last step; None without acceleration.
+    """
+
+    s: State
+    residual: Float[Array, "*batch"]
+    t: Int[Array, "*batch"]
+    memory: Any
+
+
+class Observer(eqx.Module):
+    """Sees every step of a settling, and carries on what it makes of them."""
+
+    @abc.abstractmethod
+    def init(self, settling: Settling) -> Any:
+        """What it carries before the first step."""
+
+    @abc.abstractmethod
+    def __call__(self, seen: Any, before: Settling, after: Settling) -> Any:
+        """What it carries after a step."""
+
+
+class Stopping(Protocol):
+    """What the loop asks of a relaxation."""
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def tol(self) -> float | None: ...
+
+
+def loop(relaxation: Stopping, step: Callable[[Settling], Settling], settling: Settling) -> Settling:
+    """All steps of a relaxation, unobserved."""
+    if relaxation.tol is not None:
+        return run(relaxation, step, settling, relaxation.steps)[0]
+
+    def blind(_: Any, settling: Settling) -> Settling:
+        """A step without its residual, which nobody asks for before the last."""
+        return step(settling)._replace(residual=settling.residual)
+
+    return step(jax.lax.fori_loop(0, relaxation.steps - 1, blind, settling))
+
+
+def run(
+    relaxation: Stopping,
+    step: Callable[[Settling], Settling],
+    settling: Settling,
+    steps: int | Array,
+    observer: Observer | None = None,
+) -> tuple[Settling, Any]:
+    """At most `steps` steps, seen by the observer: the settling, and what the observer carries in the end.
+
+    With a tolerance, an example whose residual is at or below it keeps its state, and the loop ends when all do.
+    """
+
+    def move(settling: Settling, seen: Any) -> tuple[Settling, Any]:
+        after = step(settling)
+        if relaxation.tol is not None:
+            moving = settling.residual > relaxation.tol
+            after = jax.tree.map(lambda new, old: jnp.where(_fit(moving, new), new, old), after, settling)
+        return after, None if observer is None else observer(seen, settling, after)
+
+    begin = (settling, None if observer is None else observer.init(settling))
+    if relaxation.tol is None:
+        return jax.lax.fori_loop(0, steps, lambda _, carry: move(*carry), begin)
+
+    def moves(carry: tuple[Any, Array]) -> Array:
+        (settling, _), count = carry
+        return jnp.any(settling.residual > relaxation.tol) & (count < steps)
+
+    return jax.lax.while_loop(moves, lambda carry: (move(*carry[0]), carry[1] + 1), (begin, jnp.array(0)))[0]
+
+
+def _fit(moving: Array, u: Array) -> Array:
+    """Which examples move, with axes to match an array of their states."""
+    return moving.reshape(moving.shape + (1,) * (u.ndim - moving.ndim))

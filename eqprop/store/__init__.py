@@ -1,0 +1,5 @@
+"""What is kept on disk: atomic files, checkpoints, the folders of runs."""
+
+from eqprop.store.run import Run
+
+__all__ = ["Run"]

@@ -1,0 +1,110 @@
+"""The settings of an experiment, in the groups in which the command line shows them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from eqprop.study.methods import METHODS
+
+MethodName = Literal[*METHODS]  # pyright: ignore[reportInvalidTypeForm]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """what the network is"""
+
+    hidden: tuple[int, ...] = (500,)
+    """units of each hidden layer; none for a network without"""
+    architecture: Literal["layered", "skip", "fully-connected"] = "layered"
+    """each layer joined to the next; the output joined to all layers besides; or every unit to every other, which has
+    one hidden layer"""
+    activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh"] = "hard_sigmoid"
+    """ρ; the paper's is the hard sigmoid; with noise the default is tanh, for noise leaves any box"""
+    gain: float = 0.5
+    """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""
+    bias: float = 0.0
+    """initial biases of the outputs; those of hidden layers are 0"""
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """what is wanted"""
+
+    cost: Literal["squared", "cross-entropy"] = "squared"
+    """squared error (the paper's) or softmax cross-entropy"""
+    targets: tuple[float, float] = (0.0, 1.0)
+    """squared error: what an output ought to be for other classes, and for its own; 0.2 0.8 keep off the ends of the
+    box, where an output feels no small nudge"""
+    scale: float = 1.0
+    """cross-entropy: outputs are multiplied by it before the softmax"""
+    l1: float = 0.0
+    """penalty on the absolute value of all weights and biases"""
+    l2: float = 0.0
+    """penalty on half the square of all weights and biases"""
+
+
+@dataclass(frozen=True)
+class SettlingOptions:
+    """how the network is nudged, and how it settles"""
+
+    nudge: Literal["one-sided", "random-sign", "symmetric", "asymmetric", "holomorphic"] = "symmetric"
+    """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, β and −1 / N, or six points on a
+    circle of radius β in the complex plane (smooth activations only)"""
+    beta: float | None = None
+    """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
+    growth: float = 1.0
+    """β is multiplied by it after each epoch"""
+    relaxation: Literal["block", "gradient"] = "block"
+    """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
+    synapses within a layer make the steps of block descent short"""
+    omega: float | None = None
+    """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
+    nudged_relaxation: Literal["block", "gradient"] | None = None
+    """relaxation of the nudged phases, which then take all their steps: tol and accelerate are for the free phase
+    only; None: as in the free phase"""
+    epsilon: float = 0.5
+    """step size of the gradient step, ε; with noise, the step of time"""
+    free_steps: int | None = None
+    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient; with noise,
+    of every phase, the second half of which is averaged"""
+    nudged_steps: int | None = None
+    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers"""
+    tol: float | None = None
+    """let an example rest once its residual is at most this; None: always take all steps"""
+    accelerate: bool = False
+    """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
+    persistent: bool = False
+    """start each free phase where that of the same example ended in the epoch before"""
+    temperature: float = 0.001
+    """strength of the noise, T: states follow e^(−F/T)"""
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """how the weights change"""
+
+    method: MethodName = "equilibrium"  # pyright: ignore[reportInvalidTypeForm]
+    """equilibrium propagation, or one of its relatives"""
+    epochs: int = 10
+    """passes over the training examples"""
+    batch_size: int = 50
+    """examples in a minibatch"""
+    optimizer: Literal["sgd", "adam"] = "adam"
+    """any optimizer will do in Python"""
+    learning_rate: tuple[float, ...] = ()
+    """one for all, or one for each of the N layers in order; none: 0.002 / N for adam, 0.2 / N for sgd"""
+    momentum: float = 0.0
+    """of sgd"""
+    balance: bool = False
+    """scale the rate of each layer so that ‖ΔW_k‖/‖W_k‖ is the same for all, as the paper chose its rates"""
+    changes: bool = False
+    """keep ‖ΔW_k‖/‖W_k‖, averaged over each epoch, in the history; takes a little time"""
+    decay: float = 0.65
+    """the learning rates are multiplied by it after each epoch"""
+    shuffle: bool = True
+    """visit the examples in a new order in each epoch; otherwise in the order of the data, in the same minibatches"""
+    seed: int = 0
+    """decides the initial weights, the order of the examples and the signs of random nudges"""
+    valid: int | None = None
+    """examples held out for validation; None: as is usual for the data set"""
+    train: int | None = None
+    """train on this many examples only, the first ones; None: all"""

@@ -1,0 +1,18 @@
+"""F(θ, v, β, s), the total energy: the one object that all of Equilibrium Propagation is formulated in (section 3)."""
+
+from eqprop.total.base import Blocks, Outputs, System, TotalEnergy, cost_of, energy_of, need, require_energy, system
+from eqprop.total.sum import Clamped, Total
+
+__all__ = [
+    "Blocks",
+    "Clamped",
+    "Outputs",
+    "System",
+    "Total",
+    "TotalEnergy",
+    "cost_of",
+    "energy_of",
+    "need",
+    "require_energy",
+    "system",
+]

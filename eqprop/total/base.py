@@ -1,0 +1,197 @@
+"""F, the total energy, and all that relaxations and rules may ask of it (section 3)."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from eqprop.energy.base import Energy
+from eqprop.errors import InputError
+from eqprop.state import Space
+from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta, Weight
+
+Ability = TypeVar("Ability")
+
+
+class TotalEnergy(Protocol):
+    """F(θ, v, β, s) → a number, for one example: a `System`, or any function that JAX can differentiate."""
+
+    def __call__(self, theta: Theta, v: Data, beta: Number, s: State, /) -> Any: ...
+
+
+class System(eqx.Module):
+    """F(θ, v, β, s) for one example, and what else there is to say of it.
+
+    Everything has a default that follows from F by automatic differentiation, so a plain function is enough wherever
+    an F is asked for (`system` makes it one of these). Override what is known better: a vector field has a `field`,
+    a device that is measured `contrast`, a network whose answer is not a part of its state `predict`, one whose weights
+    are conductances `project`. Further abilities are classes of their own, which a relaxation or a rule asks for by
+    `offer`; one that is missing is refused in words.
+    """
+
+    conservative: ClassVar[bool] = True
+    """Whether the force is −∂F/∂s of the F that is called, as rules that compare or sample energies need."""
+    traceable: ClassVar[bool] = True
+    """Whether JAX can trace all of it; a device that is measured cannot be, and `update` does not compile it."""
+
+    @abc.abstractmethod
+    def __call__(self, theta: Theta, v: Data, beta: Number, s: State) -> Scalar:
+        """F, which JAX can differentiate with respect to each argument."""
+
+    @property
+    def space(self) -> Space:
+        """What the state is, and its bounds; by default nothing is known and nothing bounded."""
+        return Space()
+
+    def force(self, theta: Theta, v: Data, beta: Number, s: State) -> State:
+        """What pulls at the state: −∂F/∂s, or the `field` of a system that is not conservative.
+
+        For complex s, it is the complex derivative, for which F must be smooth.
+        """
+        if not self.conservative:
+            return self.field(theta, v, beta, s)
+        smooth = any(jnp.iscomplexobj(u) for u in jax.tree.leaves(s))
+        return jax.tree.map(lambda g: -g, jax.grad(self, argnums=3, holomorphic=smooth)(theta, v, beta, s))
+
+    def field(self, theta: Theta, v: Data, beta: Number, s: State) -> State:
+        """ds/dt, for a system that is not conservative."""
+        raise InputError(f"F={self!r} is not conservative, and does not say its field: implement `field`")
+
+    def cost_at(self, theta: Theta, v: Data, s: State) -> Scalar:
+        """C(θ, v, s) := ∂F/∂β(θ, v, 0, s) (section 3.4)."""
+        return jax.grad(self, argnums=2)(theta, v, 0.0, s)
+
+    def contrast(
+        self, theta: Theta, v: Data, beta: Array, w: Array, states: State, weight: Weight | None = None
+    ) -> Theta:
+        """Σ_k w_k ∂F/∂θ(θ, v, β_k, s_k), averaged over a batch (Theorem 1); the axes of `states` are k and examples."""
+
+        def total(theta: Theta) -> Array:
+            per_example = jax.vmap(self, in_axes=(None, 0, None, 0))
+            values = jax.vmap(per_example, in_axes=(None, None, 0, 0))(theta, v, beta, states)
+            return jnp.real(w @ jnp.average(values, axis=1, weights=weight))
+
+        return jax.grad(total)(theta)
+
+    def predict(self, theta: Theta, v: Data, s: State) -> Array:
+        """The outputs of one example whose state has settled to s."""
+        raise InputError(f"F={self!r} does not say what it predicts: give eqprop.system(F, predict=…)")
+
+    def project(self, theta: Theta) -> Theta:
+        """The nearest θ that is allowed; by default all are."""
+        return theta
+
+    def offer(self, ability: type[Ability]) -> Ability | None:
+        """What has the ability asked for, or None."""
+        return self if isinstance(self, ability) else None
+
+
+class Blocks(abc.ABC):
+    """What block descent asks of a system; the state is a dict of layers."""
+
+    @property
+    @abc.abstractmethod
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """The layers that move at once, in the order from input to output; each layer is in one block."""
+
+    @abc.abstractmethod
+    def curvature(
+        self, theta: Theta, v: Data, beta: Number, s: Layers, block: tuple[str, ...]
+    ) -> dict[str, Array | float]:
+        """For each layer of `block` a bound on ∂²F/∂s² while the other blocks stay put."""
+
+
+class Outputs(abc.ABC):
+    """What rules ask for that clamp the outputs, as an infinite β would (section 4.1)."""
+
+    @abc.abstractmethod
+    def clamp(self, v: Data) -> Layers:
+        """The outputs by layer where the cost is least, for one example."""
+
+    @abc.abstractmethod
+    def clamped(self, layers: tuple[str, ...]) -> "System":
+        """The energy alone with these layers held, as a system of the others with v = (v, values held)."""
+
+    @abc.abstractmethod
+    def energy_at(self, theta: Theta, v: Data, s: Layers) -> Scalar:
+        """E(θ, v, s), the energy without the cost."""
+
+    @abc.abstractmethod
+    def require_no_penalty(self, rule: str) -> None:
+        """Refuse penalties on θ, for a rule that does not see the cost."""
+
+
+class Plain(System):
+    """A function F(θ, v, β, s), and what its user says of it."""
+
+    function: Callable[..., Any]
+    space_: Space
+    predict_: Callable[..., Any] | None
+    project_: Callable[..., Any] | None
+
+    def __call__(self, theta: Theta, v: Data, beta: Number, s: State) -> Scalar:
+        return self.function(theta, v, beta, s)
+
+    @property
+    def space(self) -> Space:
+        return self.space_
+
+    def predict(self, theta: Theta, v: Data, s: State) -> Array:
+        return super().predict(theta, v, s) if self.predict_ is None else self.predict_(theta, v, s)
+
+    def project(self, theta: Theta) -> Theta:
+        return theta if self.project_ is None else self.project_(theta)
+
+
+def system(
+    F: TotalEnergy,
+    *,
+    space: Space | None = None,
+    predict: Callable[[Theta, Data, State], Any] | None = None,
+    project: Callable[[Theta], Theta] | None = None,
+) -> System:
+    """F as a `System`: a plain function F(θ, v, β, s) with what else there is to say of it.
+
+    space: what a state is, and its bounds.
+    predict: (θ, v, s) → outputs.
+    project: θ → the nearest θ that is allowed.
+
+        >>> F = system(lambda theta, v, beta, s: (s - theta * v) ** 2 / 2, space=Space((), low=0.0))
+        >>> float(F.force(2.0, 3.0, 0.0, jnp.array(5.0)))
+        1.0
+    """
+    if isinstance(F, System):
+        if any(given is not None for given in (space, predict, project)):
+            raise InputError(f"F={F!r} is a system already: override what it says in a subclass")
+        return F
+    if isinstance(F, Energy):
+        raise InputError(f"F={F!r} is an energy without a cost: give Total(energy, cost), e.g. with SquaredError()")
+    if not callable(F):
+        raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s)")
+    return Plain(F, Space() if space is None else space, predict, project)
+
+
+def need(F: System, ability: type[Ability], who: str, remedy: str) -> Ability:
+    """What of F has the ability; refused in words if F does not offer it."""
+    if (found := F.offer(ability)) is None:
+        raise InputError(f"{who}, and F={F!r} does not offer it: {remedy}")
+    return found
+
+
+def require_energy(F: System, rule: str) -> None:
+    """Refuse a vector field, for rules that compare or sample energies."""
+    if not F.conservative:
+        raise InputError(f"{rule} needs an energy, and F={F!r} settles along a vector field: take VectorField")
+
+
+def energy_of(F: TotalEnergy) -> Callable[[Theta, Data, State], Any]:
+    """E(θ, v, s) := F(θ, v, 0, s) (section 3.4, "Another View of the Framework")."""
+    return lambda theta, v, s: F(theta, v, 0.0, s)
+
+
+def cost_of(F: TotalEnergy) -> Callable[[Theta, Data, State], Any]:
+    """C(θ, v, s) := ∂F/∂β(θ, v, 0, s), by automatic differentiation (section 3.4)."""
+    return system(F).cost_at

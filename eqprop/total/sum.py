@@ -1,0 +1,166 @@
+"""F = E + βC: an energy and a cost (section 3.1)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from eqprop.cost import Clampable, Cost, Curved, PlainCost
+from eqprop.energy.base import Blockwise, Energy, PlainEnergy
+from eqprop.errors import InputError
+from eqprop.state import Space
+from eqprop.total.base import Ability, Blocks, Outputs, System
+from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
+
+
+class Total(System):
+    """F(θ, v, β, s) = E(θ, x, s) + β C(θ, y, s) with v = (x, y).
+
+    Any functions of that form will do; of a plain energy, `space` says what the state is. What the energy and the cost
+    say of themselves (bounds, blocks, what is predicted, …) holds for F. To predict without a target, let y be None:
+    then F is E.
+
+        >>> F = Total(lambda theta, x, s: (s - theta * x) ** 2 / 2, lambda theta, y, s: (s - y) ** 2 / 2)
+        >>> F(2.0, (3.0, 7.0), 0.5, 5.0)  # ½ (5 − 6)² + 0.5 · ½ (5 − 7)²
+        1.5
+    """
+
+    energy: Any
+    cost: Any
+
+    def __init__(
+        self, energy: Energy | Callable[..., Any], cost: Cost | Callable[..., Any], *, space: Space | None = None
+    ):
+        for role, part, signature in (("energy", energy, "E(theta, x, s)"), ("cost", cost, "C(theta, y, s)")):
+            if not callable(part):
+                raise InputError(f"{role}={part!r} cannot be called: give a function {signature}")
+        if isinstance(energy, Energy) and space is not None:
+            raise InputError(f"energy={energy!r} says itself what its states are: leave `space` out")
+        self.energy = energy if isinstance(energy, Energy) else PlainEnergy(energy, space or Space())
+        self.cost = cost if isinstance(cost, Cost) else PlainCost(cost)
+
+    def __call__(self, theta: Theta, v: tuple[Data, Data], beta: Number, s: State) -> Scalar:
+        x, y = v
+        if y is None:
+            return self.energy(theta, x, s)
+        return self.energy(theta, x, s) + beta * self.cost(theta, y, s)
+
+    @property
+    def conservative(self) -> bool:
+        """Whether the energy's force is its gradient."""
+        return self.energy.conservative
+
+    @property
+    def space(self) -> Space:
+        """That of the energy."""
+        return self.energy.space
+
+    def field(self, theta: Theta, v: tuple[Data, Data], beta: Number, s: State) -> State:
+        """The vector field of the energy − β ∂C/∂s."""
+        x, y = v
+        field = self.energy.field(theta, x, s)
+        if y is None:
+            return field
+        pull = jax.grad(self.cost, argnums=2)(theta, y, s)
+        return jax.tree.map(lambda f, p: f - beta * p, field, pull)
+
+    def predict(self, theta: Theta, v: Data, s: State) -> Array:
+        """What the cost compares with the target."""
+        return self.cost.predict(theta, s)
+
+    def project(self, theta: Theta) -> Theta:
+        """That of the energy."""
+        return self.energy.project(theta)
+
+    def offer(self, ability: type[Ability]) -> Ability | None:
+        """What the energy and the cost can do, alone or together."""
+        if isinstance(self, ability):
+            return self
+        for together, needs in VIEWS.items():
+            if ability in together.__mro__:
+                able = isinstance(self.energy, needs[0]) and isinstance(self.cost, needs[1])
+                return together(self) if able else None
+        return self.energy if isinstance(self.energy, ability) else super().offer(ability)
+
+
+class TotalBlocks(eqx.Module, Blocks):
+    """The blocks of the energy; its curvature and that of the cost."""
+
+    F: Total
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.F.energy.blocks
+
+    def curvature(
+        self, theta: Theta, v: tuple[Data, Data], beta: Number, s: Layers, block: tuple[str, ...]
+    ) -> dict[str, Any]:
+        x, _ = v
+        added = self.F.cost.curvature(theta, beta)
+        bounds = self.F.energy.curvature(theta, x, s, block)
+        return {layer: bound + added.get(layer, 0.0) for layer, bound in bounds.items()}
+
+
+class TotalOutputs(eqx.Module, Outputs):
+    """The outputs where the cost is least, clamped in the energy."""
+
+    F: Total
+
+    def clamp(self, v: tuple[Data, Array]) -> Layers:
+        return self.F.cost.clamp(v[1])
+
+    def clamped(self, layers: tuple[str, ...]) -> System:
+        return Clamped(self.F.energy, layers)
+
+    def energy_at(self, theta: Theta, v: tuple[Data, Array], s: Layers) -> Scalar:
+        return self.F.energy(theta, v[0], s)
+
+    def require_no_penalty(self, rule: str) -> None:
+        self.F.cost.require_no_penalty(rule)
+
+
+VIEWS: dict[type, tuple[type, type]] = {TotalBlocks: (Blockwise, Curved), TotalOutputs: (Energy, Clampable)}
+
+
+class Clamped(System):
+    """E(θ, x, s) with the `layers` of s held at given values, v = ((x, y), values); the state is what remains.
+
+    As β → ∞, the only outputs of finite energy F = E + βC are those where C is least. Bounds, blocks and curvature are
+    those of E, so whatever lets E settle also settles what remains.
+    """
+
+    energy: Any
+    layers: tuple[str, ...] = eqx.field(static=True)
+
+    def __call__(self, theta: Theta, v: tuple[Data, Layers], beta: Number, s: Layers) -> Scalar:
+        (x, _), held = v
+        return self.energy(theta, x, s | held)
+
+    @property
+    def space(self) -> Space:
+        """That of the energy, without what is held."""
+        space = self.energy.space
+        left = {layer: shape for layer, shape in space.shapes.items() if layer not in self.layers}
+        return Space(left, space.low, space.high)
+
+    def offer(self, ability: type[Ability]) -> Ability | None:
+        """The blocks of the energy, if it has them."""
+        if ability is Blocks and isinstance(self.energy, Blockwise):
+            return ClampedBlocks(self)  # pyright: ignore[reportReturnType]
+        return super().offer(ability)
+
+
+class ClampedBlocks(eqx.Module, Blocks):
+    """Those of the energy, without what is held."""
+
+    F: Clamped
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        left = (tuple(layer for layer in block if layer not in self.F.layers) for block in self.F.energy.blocks)
+        return tuple(block for block in left if block)
+
+    def curvature(self, theta: Theta, v: Any, beta: Number, s: Layers, block: tuple[str, ...]) -> dict[str, Any]:
+        (x, _), held = v
+        return self.F.energy.curvature(theta, x, s | held, block)

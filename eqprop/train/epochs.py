@@ -1,0 +1,151 @@
+"""Training over epochs: the compiled loop in pieces, with a word after each."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.compile import compiled
+from eqprop.errors import DivergedError, InputError
+from eqprop.train.dead import is_dead
+from eqprop.train.feed import Feed, check_arrays
+from eqprop.train.trainer import Trainer, TrainState
+from eqprop.types import Data, Theta
+
+PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
+STILL = 0.999  # of the cost before: an epoch that ends above has not learned, and is looked into
+
+
+class Progress(NamedTuple):
+    """Where training is: after a piece of an epoch, or, with a `record`, at the end of one.
+
+    `averages` are the metrics of the running epoch so far; `seconds` the time spent in it.
+    """
+
+    state: TrainState
+    batches: int
+    averages: dict[str, float]
+    seconds: float
+    record: dict[str, float] | None
+
+
+def fit(
+    trainer: Trainer,
+    state: TrainState,
+    feed: Feed,
+    valid: Data | None = None,
+    *,
+    epochs: int,
+    seconds: float = 0.0,
+    enough: Callable[[dict[str, float]], bool] = lambda _: False,
+    observe: Callable[[Progress], None] = lambda _: None,
+) -> tuple[TrainState, list[dict[str, float]]]:
+    """Train until `epochs` epochs are done in all, and return the last state and a record per epoch.
+
+    `feed` gives the training examples, `valid` are the arrays of those for validation. A record has the averages over
+    the epoch's training examples, each measured at its free fixed point before its minibatch was learned, and those
+    over `valid` at the epoch's end. Once a record is `enough`, training ends early. `seconds` is what was already spent
+    on an epoch that `state` is in the middle of. `observe` hears of every piece and may keep the state.
+
+    Weights that are no longer finite end training with a `DivergedError`. So does an epoch in which the cost did not
+    fall, if it leaves the network dead: no example has a gradient any more.
+
+        >>> import eqprop as ep, optax
+        >>> net = ep.Hopfield.layered(2, 1, activation=ep.tanh)
+        >>> trainer = Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.adam(0.1))
+        >>> feed = ep.Shuffled((jnp.eye(2), jnp.array([[0.2], [0.6]])), batch_size=2)
+        >>> start = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+        >>> state, history = fit(trainer, start, feed, epochs=20)
+        >>> [record["epoch"] for record in history[-2:]], history[-1]["train_cost"] < history[0]["train_cost"]
+        ([19, 20], True)
+    """
+    check(trainer, state, feed, valid)
+    batches = feed.batches
+    history, piece, before = [], 1, None
+    while int(state.epoch) < epochs:
+        began = time.perf_counter()
+        step = min(piece, batches - int(state.batch))
+        state = jax.block_until_ready(trainer.advance(state, feed, step))
+        spent = time.perf_counter() - began
+        seconds += spent
+        piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
+        averages = _averages(state.sums["metrics"], float(state.sums["count"]))
+        if not _finite((state.theta, averages)):
+            raise DivergedError(
+                f"values are no longer finite in epoch {int(state.epoch) + 1}, minibatch {int(state.batch)}: "
+                "lower the learning rate or β"
+            )
+        record = None
+        ended, cost = int(state.batch) == batches, averages["cost"]
+        if ended and before is not None and cost >= STILL * before and is_dead(trainer, state, feed):
+            raise DivergedError(
+                f"nothing is learned any more in epoch {int(state.epoch) + 1}, at a cost of {cost:.3g}: weights up to "
+                f"{_largest(state.theta):.3g} hold the units where no nudge moves them, so no example has a gradient; "
+                "lower the learning rate or the initial weights"
+            )
+        before = cost if ended or before is None else before
+        if ended:
+            record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
+            record |= {f"change {k}": a for k, a in _averages(state.sums["changes"], batches).items()}
+            record |= {name: float(watched(state.theta)) for name, watched in trainer.watch.items()}
+            record["seconds"] = seconds
+            if valid is not None and len(jax.tree.leaves(valid)[0]):
+                began = time.perf_counter()
+                averages_valid, state = trainer.validate(state, valid)
+                record |= {f"valid_{k}": a for k, a in averages_valid.items()}
+                record["valid_seconds"] = time.perf_counter() - began
+            history.append(record)
+            batch, sums = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
+            state = state._replace(epoch=state.epoch + 1, batch=batch, sums=sums)
+        observe(Progress(state, batches, averages, seconds, record))
+        if record:
+            if enough(record):
+                break
+            seconds = 0.0
+    return state, history
+
+
+def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = None) -> None:
+    """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
+    if not isinstance(feed, Feed):
+        raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+    if valid is not None:
+        check_arrays(valid)
+    held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
+    for what, particles, count in (
+        ("training", state.particles, feed.slots),
+        ("validation", state.valid_particles, held_out),
+    ):
+        kept = next(map(len, jax.tree.leaves(particles)), 0)
+        if trainer.persistent and count and kept != count:
+            raise InputError(
+                f"the state has particles of {kept} examples for a {what} set of {count}: tell trainer.init how many"
+            )
+    if jax.tree.structure(state.optimizer) != jax.tree.structure(trainer.optimizer.init(state.theta)):
+        raise InputError("the state is of another optimizer than the trainer's: make it with trainer.init")
+    example = jax.tree.map(lambda a: a[0], next(feed.epoch(state.key)).v)
+    start = jax.tree.map(lambda a: a[0], trainer.rest(1))
+    try:
+        jax.eval_shape(trainer.F, state.theta, example, 0.0, start)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
+        raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+
+
+def _averages(sums: dict[str, Any], count: float) -> dict[str, float]:
+    return {name: float(total) / count for name, total in sums.items()}
+
+
+def _largest(theta: Theta) -> float:
+    return max(float(jnp.max(jnp.abs(leaf))) for leaf in jax.tree.leaves(theta))
+
+
+@compiled
+def _finite(tree: Any) -> Any:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))

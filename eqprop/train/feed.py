@@ -1,0 +1,276 @@
+"""Feeds: where minibatches come from, and in which order.
+
+A feed is asked for a window on the epoch that is running, and compiled code takes minibatches from the window. So data
+in memory are gathered inside of the compiled loop, and data that are not are loaded a few minibatches ahead. Which
+minibatch comes when follows from the key, the epoch and its number alone: training that goes on from a checkpoint sees
+what it would have seen.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.errors import InputError
+from eqprop.types import Any, Array, Data, Int, Key, Weight
+
+Augment = Callable[[Key, Data], Data]
+"""(key, v) → v, for one example: what is seen in its place."""
+
+
+class Batch(NamedTuple):
+    """A minibatch.
+
+    v: its examples, along the first axis.
+    weight: the share of each example in averages, as a rule 1; 0 for a padding row, which is settled but neither
+        learned nor measured.
+    slot: the number of the particle of each example; a number beyond the last for none.
+    """
+
+    v: Data
+    weight: Weight
+    slot: Int[Array, " batch"]
+
+
+class Window(eqx.Module):
+    """What compiled code takes minibatches from."""
+
+    @abc.abstractmethod
+    def batch(self, i: Int[Array, ""]) -> Batch:
+        """The i-th minibatch of the epoch; i lies within the window."""
+
+
+class Feed(abc.ABC):
+    """Where minibatches come from."""
+
+    batches: int
+    """The number of minibatches in an epoch."""
+    slots: int
+    """How many particles there are for states that persist; 0 if states cannot."""
+
+    @abc.abstractmethod
+    def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
+        """A window on an epoch that begins at minibatch `first`, and the number at which it ends.
+
+        Whoever asks wants `most` minibatches, and may be given fewer.
+        """
+
+    def epoch(self, key: Key, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
+        """The minibatches of an epoch one by one, for a loop that is not compiled."""
+        while first < self.batches:
+            window, stop = self.window(key, epoch, first, self.batches - first)
+            yield from (window.batch(jnp.array(i)) for i in range(first, stop))
+            first = stop
+
+
+class Arrays(Feed):
+    """A feed of arrays in memory, whose first axis counts examples; `order` says which come when.
+
+    v: the examples, an array or a tree of arrays.
+    batch_size: examples in a minibatch; the last of an epoch is filled up with padding rows.
+    augment: (key, v) → v for one example, compiled into the loop and drawn anew each time that the example is seen.
+    """
+
+    def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None):
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
+        check_arrays(v)
+        self.v = jax.tree.map(jnp.asarray, v)
+        self.examples = len(jax.tree.leaves(v)[0])
+        if not self.examples:
+            raise InputError("the training set is empty: give at least one example")
+        self.batch_size = batch_size
+        self.augment = augment
+        self.batches = -(-self.examples // batch_size)
+        self.slots = self.examples  # every example has a particle of its own
+
+    @abc.abstractmethod
+    def order(self, key: Key, epoch: int) -> Int[Array, "batches size"]:
+        """The numbers of the examples of each minibatch; a number beyond the last example is a padding row."""
+
+    def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
+        """All of the epoch."""
+        draw = None if self.augment is None else jax.random.fold_in(epoch_keys(key, epoch)[0], 1)
+        return Gathered(self.v, self.order(key, epoch), draw, self.augment), self.batches
+
+
+class Shuffled(Arrays):
+    """Arrays in memory, in a new random order in each epoch.
+
+    >>> feed = Shuffled(jnp.arange(5.0), batch_size=2)
+    >>> [batch.v.shape for batch in feed.epoch(jax.random.key(0))], feed.batches
+    ([(2,), (2,), (2,)], 3)
+    """
+
+    def order(self, key: Key, epoch: int) -> Array:
+        return _order(True, key, epoch, self.examples, self.batch_size)
+
+
+class InOrder(Arrays):
+    """Arrays in memory, in the order that they have, in the same minibatches in each epoch."""
+
+    def order(self, key: Key, epoch: int) -> Array:
+        return _order(False, key, epoch, self.examples, self.batch_size)
+
+
+class Given(Arrays):
+    """Arrays in memory, in an order that is given: a row of example numbers for each minibatch of an epoch.
+
+    A number beyond the last example is a padding row. `batches` may be fewer than there are rows.
+    """
+
+    def __init__(self, v: Data, order: np.ndarray, batches: int | None = None, augment: Augment | None = None):
+        if np.ndim(order) != 2:
+            raise InputError(f"order of shape {np.shape(order)}: give a row of example numbers for each minibatch")
+        super().__init__(v, int(np.shape(order)[1]), augment)
+        self._order = jnp.asarray(order)
+        self.batches = len(order) if batches is None else batches
+
+    def order(self, key: Key, epoch: int) -> Array:
+        return self._order
+
+
+class Lanes(Feed):
+    """A stream: at each time a minibatch of one example per lane, whose states carry over from time to time.
+
+    v: arrays whose first axis is time and whose second counts lanes. Train with `persistent=True`: the particle of a
+    lane goes on through the stream.
+    """
+
+    def __init__(self, v: Data):
+        check_arrays(v)
+        self.v = jax.tree.map(jnp.asarray, v)
+        self.batches, self.slots = jax.tree.leaves(v)[0].shape[:2]
+
+    def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
+        """All of the stream."""
+        return Stacked(self.v, jnp.ones((self.batches, self.slots)), 0), self.batches
+
+
+class Iterated(Feed):
+    """Minibatches from an iterator, for data that do not fit in memory.
+
+    make: epoch → an iterator over its minibatches, arrays whose first axis counts examples. It must give the same
+        minibatches for the same epoch: training that goes on from a checkpoint skips those that it has seen.
+    batches: how many minibatches there are in an epoch.
+    batch_size: examples in a minibatch; a smaller one is filled up with padding rows.
+    lanes: whether row i of a minibatch goes on from row i of the one before, with its state (`persistent=True`).
+    ahead: how many minibatches are loaded at a time, at the most.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Iterator[Data]],
+        batches: int,
+        batch_size: int,
+        *,
+        lanes: bool = False,
+        ahead: int = 16,
+    ):
+        for name, value in (("batches", batches), ("batch_size", batch_size), ("ahead", ahead)):
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"{name}={value!r}: give a positive whole number")
+        self.make, self.batch_size, self.lanes, self.ahead = make, batch_size, lanes, ahead
+        self.batches, self.slots = batches, batch_size if lanes else 0
+        self._open: tuple[int, int, Iterator[Data]] | None = None  # epoch, next minibatch, the rest
+
+    def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
+        """The next minibatches, as many as are loaded ahead."""
+        rest = self._rest(int(epoch), first)
+        stop = min(first + min(most, self.ahead), self.batches)
+        loaded = [self._padded(v, epoch, i) for i, v in enumerate(islice(rest, stop - first), first)]
+        if len(loaded) < stop - first:
+            ended = first + len(loaded)
+            raise InputError(f"batches={self.batches}, but the iterator of epoch {epoch} ended after {ended}")
+        self._open = (int(epoch), stop, rest)
+        # The same shape each time, whatever is left of the epoch, so that it compiles once.
+        loaded += loaded[-1:] * (self.ahead - len(loaded))
+        v, weight = jax.tree.map(lambda *parts: jnp.stack(parts), *loaded)
+        return Stacked(v, weight, first, self.lanes), stop
+
+    def _rest(self, epoch: int, first: int) -> Iterator[Data]:
+        """The iterator of an epoch from a minibatch on: the one that is open, or a new one."""
+        if self._open is not None and self._open[:2] == (epoch, first):
+            return self._open[2]
+        return islice(self.make(epoch), first, None)
+
+    def _padded(self, v: Data, epoch: int, i: int) -> tuple[Data, np.ndarray]:
+        check_arrays(v)
+        count = len(jax.tree.leaves(v)[0])
+        if not 1 <= count <= self.batch_size:
+            raise InputError(
+                f"minibatch {i} of epoch {epoch} has {count} examples: give 1 to batch_size={self.batch_size}"
+            )
+        return pad_rows(v, self.batch_size), (np.arange(self.batch_size) < count).astype(np.float32)
+
+
+class Gathered(Window):
+    """Examples gathered from arrays by their numbers."""
+
+    v: Data
+    order: Int[Array, "batches size"]
+    draw: Key | None
+    augment: Augment | None
+
+    def batch(self, i: Int[Array, ""]) -> Batch:
+        index = self.order[i]
+        v = jax.tree.map(lambda a: a.at[index].get(mode="clip"), self.v)  # a padding row reads the last example
+        if self.augment is not None and self.draw is not None:
+            v = jax.vmap(self.augment)(jax.random.split(jax.random.fold_in(self.draw, i), len(index)), v)
+        real = index < len(jax.tree.leaves(self.v)[0])
+        return Batch(v, real.astype(jnp.float32), index)
+
+
+class Stacked(Window):
+    """Minibatches in a row, the first of which is number `first` of the epoch; slots are rows if they carry over."""
+
+    v: Data
+    weight: Array
+    first: Any
+    lanes: bool = eqx.field(default=True, static=True)
+
+    def batch(self, i: Int[Array, ""]) -> Batch:
+        v, weight = jax.tree.map(lambda a: a[i - self.first], (self.v, self.weight))
+        rows = jnp.arange(len(weight))
+        return Batch(v, weight, jnp.where(weight > 0, rows, len(rows)) if self.lanes else rows)
+
+
+def epoch_keys(key: Key, epoch: int | Array) -> Array:
+    """Of an epoch: for the order of its examples, and for the rule."""
+    return jax.random.split(jax.random.fold_in(key, epoch))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def _order(shuffle: bool, key: Key, epoch: Array, examples: int, size: int) -> Array:
+    """The minibatches of an epoch; padding rows fill up the last, so that all have one shape."""
+    order = jax.random.permutation(epoch_keys(key, epoch)[0], examples) if shuffle else jnp.arange(examples)
+    return jnp.pad(order, (0, -examples % size), constant_values=examples).reshape(-1, size)
+
+
+def rows_of(tree: Data, first: int, count: int) -> Data:
+    """At most `count` rows of each array, from `first` on."""
+    return jax.tree.map(lambda a: a[first : first + count], tree)
+
+
+def pad_rows(tree: Data, size: int) -> Data:
+    """Rows of zeros added to each array, up to `size` of them."""
+    return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a))] + [(0, 0)] * (np.ndim(a) - 1)), tree)
+
+
+def check_arrays(v: Data) -> None:
+    """Refuse what is not arrays of one length, or is not finite."""
+    leaves = jax.tree.leaves(v)
+    if not leaves or not all(isinstance(leaf, np.ndarray | jax.Array) and leaf.ndim for leaf in leaves):
+        raise InputError(f"the data are {type(v).__name__}, not arrays: give arrays, of a data.Split its `v`")
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise InputError(f"the parts of the data differ in length: {', '.join(str(len(leaf)) for leaf in leaves)}")
+    for leaf in map(np.asarray, leaves):
+        if not np.isfinite(leaf).all():
+            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+            raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")

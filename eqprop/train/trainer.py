@@ -1,0 +1,229 @@
+"""The trainer: what is trained, how, and what is measured; and the compiled loop over minibatches."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from eqprop.compile import compiled
+from eqprop.errors import InputError
+from eqprop.rule import Rule
+from eqprop.total import System, system
+from eqprop.train.feed import Batch, Feed, Window, epoch_keys, pad_rows, rows_of
+from eqprop.train.rates import Rated
+from eqprop.tree import named
+from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
+
+
+class TrainState(NamedTuple):
+    """All that training consists of: from equal states follow equal weights, bit for bit.
+
+    `particles` are the last free fixed points of every training example, if they persist, and `valid_particles`
+    those of every validation example; `step` counts all minibatches that were learned, `epoch` and `batch` the epochs
+    and the minibatches of the running one; `sums` adds up, over the running epoch, the weights of the examples, the
+    metrics of each example and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each minibatch.
+    """
+
+    theta: Theta
+    optimizer: Any
+    particles: State
+    valid_particles: State
+    key: Key
+    step: Array
+    epoch: Array
+    batch: Array
+    sums: dict[str, Any]
+
+
+class Trainer(eqx.Module):
+    """θ ← project(θ + optimizer(∂J/∂θ)), one minibatch after the other.
+
+    F: the total energy, a `System` or a plain function.
+    rule: from a batch to the gradient, e.g. `EquilibriumPropagation()`.
+    optimizer: any Optax optimizer, with its learning rate and its schedule; in a `Rated` one, rates are data.
+    persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
+    metrics: (θ, v, s) → a number for one example, by name: averaged over the free fixed points, beside the cost and
+        what the rule itself measures.
+    watch: θ → a number, by name: told at the end of each epoch.
+    changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
+    """
+
+    F: System = eqx.field(converter=system)
+    rule: Rule
+    optimizer: optax.GradientTransformation | Rated
+    persistent: bool = eqx.field(default=False, static=True, kw_only=True)
+    metrics: Mapping[str, Metric] = eqx.field(default_factory=dict, kw_only=True)
+    watch: Mapping[str, Callable[[Theta], Array]] = eqx.field(default_factory=dict, kw_only=True)
+    changes: bool = eqx.field(default=False, static=True, kw_only=True)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            raise InputError(f"rule={self.rule!r} is no rule: give one of eqprop.rule, as EquilibriumPropagation()")
+        if taken := sorted({"cost", *self.rule.measures} & self.metrics.keys()):
+            raise InputError(f"metrics={sorted(self.metrics)}: {taken[0]!r} is measured already, choose another name")
+        self.rule.check(self.F)
+
+    def rest(self, examples: int) -> State:
+        """The state from which `examples` of them begin to settle."""
+        return self.F.space.rest(examples)
+
+    def init(self, theta: Theta, feed: Feed, key: Key, valid: int = 0) -> TrainState:
+        """The state before the first minibatch; `valid` is the number of validation examples."""
+        if not isinstance(feed, Feed):
+            raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+        if self.persistent and not feed.slots:
+            raise InputError(f"persistent=True, but {type(feed).__name__} has no slots for particles: leave it out")
+        # In the types that training returns, so that it compiles once.
+        theta = jax.tree.map(lambda w: jnp.asarray(w, jnp.asarray(w).dtype), theta)
+        metrics = ("cost", *self.metrics, *self.rule.measures)
+        return TrainState(
+            theta=theta,
+            optimizer=self.optimizer.init(theta),
+            particles=self.rest(feed.slots) if self.persistent else None,
+            valid_particles=self.rest(valid) if self.persistent and valid else None,
+            key=key,
+            step=jnp.zeros((), int),
+            epoch=jnp.zeros((), int),
+            batch=jnp.zeros((), int),
+            sums={
+                "count": jnp.zeros(()),
+                "metrics": {name: jnp.zeros(()) for name in metrics},
+                "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
+            },
+        )
+
+    def advance(self, state: TrainState, feed: Feed, batches: int) -> TrainState:
+        """Train on the next `batches` minibatches, which must lie within the running epoch."""
+        first, left = int(state.batch), feed.batches - int(state.batch)
+        if not 0 <= batches <= left:
+            raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
+        end = first + batches
+        while first < end:
+            window, stop = feed.window(state.key, int(state.epoch), first, end - first)
+            first = min(stop, end)
+            state = _advance(self, state, window, first)
+        return state
+
+    def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
+        """The cost and the metrics at the free fixed points, averaged over all examples."""
+        return self._settle_all(theta, v, None, block)[0]
+
+    def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
+        """The free fixed points of all examples, as `measure` looks at; targets may be None."""
+        examples, settled = len(jax.tree.leaves(v)[0]), []
+        for first in range(0, examples, block):
+            part = pad_rows(rows_of(v, first, block), block)
+            settled.append(rows_of(_free(self, theta, part, self.rest(block)), 0, min(block, examples - first)))
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
+
+    def predict(self, theta: Theta, v: Data, block: int = 1000) -> Array:
+        """The outputs at the free fixed points of all examples."""
+        return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
+
+    def validate(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
+        """`measure`, from the particles of the validation examples v, and the state with those moved on."""
+        averages, particles = self._settle_all(state.theta, v, state.valid_particles)
+        return averages, state._replace(valid_particles=particles)
+
+    def _settle_all(
+        self, theta: Theta, v: Data, particles: State | None, block: int = 1000
+    ) -> tuple[dict[str, float], State]:
+        examples = len(jax.tree.leaves(v)[0])
+        totals, settled = dict.fromkeys(("cost", *self.metrics), 0.0), []
+        for first in range(0, examples, block):
+            count = min(block, examples - first)
+            part, start = (pad_rows(rows_of(tree, first, block), block) for tree in (v, particles))
+            sums, s = _measure(self, theta, part, start if particles is not None else self.rest(block), count)
+            totals = {name: totals[name] + float(sums[name]) for name in totals}
+            if particles is not None:
+                settled.append(jax.tree.map(lambda a, n=count: a[:n], s))
+        if particles is not None:
+            particles = jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
+        return {name: total / max(examples, 1) for name, total in totals.items()}, particles
+
+
+def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+    """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
+
+    >>> import eqprop as ep
+    >>> net = ep.Hopfield.layered(2, 1)
+    >>> trainer = Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.sgd(0.1))
+    >>> feed = ep.Shuffled((jnp.eye(2), jnp.array([[0.2], [0.6]])), batch_size=2)
+    >>> state = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+    >>> for batch in feed.epoch(state.key):
+    ...     state = update(trainer, state, batch)
+    >>> int(state.step)
+    1
+    """
+    return (_update if trainer.F.traceable else learn_from)(trainer, state, batch)
+
+
+def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+    """`update`, as a part of a larger program."""
+    v, weight, slot = batch
+    start = trainer.rest(len(weight))
+    if trainer.persistent:
+        start = jax.tree.map(lambda p: p.at[slot].get(mode="clip"), state.particles)
+    key = jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
+    learned = trainer.rule.at(state.step).learn(trainer.F, state.theta, v, start, key, weight)
+    updates, optimizer = trainer.optimizer.update(learned.gradient, state.optimizer, state.theta)
+    particles = state.particles
+    if trainer.persistent:  # the slot of a padding row lies beyond the last, where nothing is written
+        particles = jax.tree.map(lambda p, u: p.at[slot].set(u, mode="drop"), particles, learned.state)
+    measured = {name: learned.measured[name] for name in trainer.rule.measures}
+    sums = {
+        "count": jnp.sum(weight),
+        "metrics": _sums(trainer, state.theta, v, learned.state, weight) | _total(measured, weight),
+        "changes": _changes(updates, state.theta) if trainer.changes else {},
+    }
+    return state._replace(
+        theta=trainer.F.project(optax.apply_updates(state.theta, updates)),
+        optimizer=optimizer,
+        particles=particles,
+        step=state.step + 1,
+        batch=state.batch + 1,
+        sums=jax.tree.map(jnp.add, state.sums, sums),
+    )
+
+
+@compiled
+def _update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+    return learn_from(trainer, state, batch)
+
+
+@compiled
+def _advance(trainer: Trainer, state: TrainState, window: Window, stop: Array | int) -> TrainState:
+    return jax.lax.fori_loop(state.batch, stop, lambda i, state: learn_from(trainer, state, window.batch(i)), state)
+
+
+@compiled
+def _free(trainer: Trainer, theta: Theta, v: Data, start: State) -> State:
+    return trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)[0]
+
+
+@compiled
+def _measure(
+    trainer: Trainer, theta: Theta, v: Data, start: State, count: Array | int
+) -> tuple[dict[str, Array], State]:
+    s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)
+    return _sums(trainer, theta, v, s, (jnp.arange(len(jax.tree.leaves(v)[0])) < count).astype(float)), s
+
+
+def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:
+    functions = {"cost": trainer.F.cost_at} | dict(trainer.metrics)
+    values = {name: jax.vmap(function, in_axes=(None, 0, 0))(theta, v, s) for name, function in functions.items()}
+    return _total(values, weight)
+
+
+def _total(values: Mapping[str, Any], weight: Weight) -> dict[str, Array]:
+    """Sums over the examples, each with its weight; what a padding row comes to may be no number."""
+    return {name: jnp.sum(jnp.where(weight > 0, weight * value, 0)) for name, value in values.items()}
+
+
+def _changes(updates: Theta, theta: Theta) -> dict[str, Array]:
+    """‖Δθ_k‖/‖θ_k‖ of each part; 0 for a part that is 0 itself, as biases are at first."""
+    sizes, norms = named(jax.tree.map(jnp.linalg.norm, theta)), named(jax.tree.map(jnp.linalg.norm, updates))
+    return {name: jnp.where(size > 0, norms[name] / size, 0) for name, size in sizes.items()}

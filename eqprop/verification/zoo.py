@@ -1,0 +1,194 @@
+"""Small total energies of every kind, on which the same properties are checked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.energy import Activation, Hopfield, hard_sigmoid, sigmoid, tanh
+from eqprop.nudge import Holomorphic, Symmetric
+from eqprop.relax import Block, Gradient
+from eqprop.rule import EquilibriumPropagation
+from eqprop.total import Blocks, Total, system
+from eqprop.types import Array, Data, Key, Number, Scalar, State, Theta
+from eqprop.verification.base import Subject
+
+EXAMPLES, INPUTS, OUTPUTS = 3, 4, 3
+
+
+@dataclass(frozen=True)
+class Problem:
+    """F, with θ, v and a start that fit it, drawn from a seed; in a `dark` one the first input is always 0.
+
+    F is a `System`, whose energy tests look at.
+    """
+
+    F: Any
+    theta: Callable[[Key], Theta]
+    rest: Callable[[int], State]
+    outputs: int = OUTPUTS
+    dark: bool = False
+
+    @property
+    def block(self) -> bool:
+        """Whether block descent applies."""
+        return self.F.offer(Blocks) is not None
+
+    def subject(self, name: str, seed: int = 3) -> Subject:
+        """The problem as a subject of claims, which settles until nothing moves."""
+        relaxation = precise(self.block)
+        nudge = Symmetric() if self.F.space.bounded else Holomorphic()
+        rule = EquilibriumPropagation(nudge, relaxation, relaxation)
+        return Subject(name, self.F, *self.draw(seed), rule)
+
+    def draw(self, seed: int) -> tuple[Theta, Data, State]:
+        """θ, v and the start."""
+        key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
+        x = jax.random.uniform(key_x, (EXAMPLES, INPUTS))
+        x = x.at[:, 0].set(0) if self.dark else x
+        y = jax.nn.one_hot(jax.random.randint(key_y, (EXAMPLES,), 0, OUTPUTS), OUTPUTS)
+        return self.theta(key_theta), (x, y[:, : self.outputs]), self.rest(EXAMPLES)
+
+
+def precise(block: bool) -> Gradient | Block:
+    """Settles until nothing moves in double precision."""
+    return Block(20_000, 1e-13, omega=1.1) if block else Gradient(20_000, 1e-13, epsilon=0.1)
+
+
+def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5, dark: bool = False) -> Problem:
+    """A network; if `dark`, weights from the first input are 0, and nothing pulls at them."""
+
+    def theta(key: Key) -> Theta:
+        # Random biases put some units between their bounds and some at one of them.
+        theta = net.init(key, gain)
+        if dark:
+            from_input = {synapse.name for synapse in net.synapses if synapse.pre == net.clamped}
+            theta["W"] = {k: W.at[0].set(0) if k in from_input else W for k, W in theta["W"].items()}
+        keys = jax.random.split(key, len(theta["b"]))
+        b = {k: 0.3 + 0.3 * jax.random.normal(q, u.shape) for q, (k, u) in zip(keys, theta["b"].items(), strict=True)}
+        return theta | {"b": b}
+
+    return Problem(Total(net, cost or SquaredError()), theta, net.rest, net.free["output"], dark)
+
+
+def layered(activation: Activation = hard_sigmoid, **kwargs: Any) -> Problem:
+    return hopfield(Hopfield.layered(INPUTS, 6, 4, OUTPUTS, activation=activation), **kwargs)
+
+
+def skip(activation: Activation = hard_sigmoid) -> Problem:
+    sizes = {"input": INPUTS, "a": 6, "b": 4, "output": OUTPUTS}
+    pairs = [("input", "a"), ("a", "b"), ("b", "output"), ("input", "output"), ("a", "output")]
+    return hopfield(Hopfield(sizes, pairs, activation=activation))
+
+
+def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
+    return hopfield(Hopfield.fully_connected(INPUTS, 7, OUTPUTS, activation=activation), gain=0.4)
+
+
+def spring_theta(key: Key) -> Theta:
+    a, b = jax.random.split(key)
+    return {
+        "A": jax.random.normal(a, (OUTPUTS, INPUTS)),
+        "k": jax.random.uniform(b, (OUTPUTS,), minval=0.5, maxval=2.0),
+    }
+
+
+def spring_energy(theta: Theta, x: Array, s: Array) -> Scalar:
+    """Springs of stiffness k and a quartic stop hold s near A x; nothing Hopfield about it."""
+    stretch = s - theta["A"] @ x
+    return jnp.sum(theta["k"] * stretch**2) / 2 + jnp.sum(s**4) / 4 + jnp.sum(jnp.cos(s[1:] * s[:-1])) / 5
+
+
+def spring_cost(theta: Theta, y: Array, s: Array) -> Scalar:
+    return jnp.sum((s - y) ** 2) / 2
+
+
+def tilted(theta: Theta, v: tuple[Array, Array], beta: Number, s: Array) -> Scalar:
+    """An F that is not E + βC: β also bends the energy, and drives s through a sine (section 3.4)."""
+    x, y = v
+    drive = theta["A"] @ x + jnp.sin(beta) * y
+    return (
+        jnp.sum(theta["k"] * jnp.exp(beta / 3) * (s - drive) ** 2) / 2
+        + jnp.sum(s**4) / 4
+        + beta**2 * jnp.sum(s * theta["k"])
+        + beta * jnp.sum((s - y) ** 2)
+    )
+
+
+def springs_at_rest(batch: int) -> Array:
+    return jnp.zeros((batch, OUTPUTS))
+
+
+def quadratic_theta(key: Key) -> Theta:
+    a, b = jax.random.split(key)
+    half = jax.random.normal(a, (OUTPUTS, OUTPUTS)) / 3
+    return {"K": half @ half.T + jnp.eye(OUTPUTS), "B": jax.random.normal(b, (OUTPUTS, INPUTS))}
+
+
+def quadratic(theta: Theta, x: Array, s: Array) -> Scalar:
+    """½ sᵀ K s − sᵀ B x, whose minimum is K⁻¹ B x; only the symmetric part of K matters."""
+    return s @ theta["K"] @ s / 2 - s @ theta["B"] @ x
+
+
+def double_well_theta(key: Key) -> Theta:
+    return {"a": jnp.array(1.0), "b": 0.1 + 0.1 * jax.random.uniform(key, (INPUTS,))}
+
+
+def double_well(theta: Theta, x: Array, s: Array) -> Scalar:
+    """a (s² − 1)² − (b·x) s: two minima, near −1 and 1."""
+    return jnp.sum(theta["a"] * (s**2 - 1) ** 2 - theta["b"] @ x * s)
+
+
+def double_well_cost(theta: Theta, y: Array, s: Array) -> Scalar:
+    return jnp.sum((s - y[0]) ** 2) / 2
+
+
+def left_well(batch: int) -> Array:
+    return jnp.full((batch, 1), -0.8)
+
+
+# With these gains there is one minimum: with several, two relaxations may rightly end in two of them.
+# The figure of a claim is of the first subject that the claim applies to.
+ZOO = {
+    "layered, tanh": layered(tanh),
+    "layered": layered(),
+    "layered, sigmoid": layered(sigmoid, gain=3.0),
+    "fully connected": fully_connected(),
+    "fully connected, tanh": fully_connected(tanh),
+    "skip": skip(),
+    "skip, sigmoid": skip(sigmoid),
+    "L2 penalty": layered(cost=SquaredError(l2=0.1)),
+    "L1 penalty": layered(tanh, cost=SquaredError(l1=0.1), dark=True),
+    "cross-entropy": layered(cost=CrossEntropy(scale=2.0)),
+    "cross-entropy, tanh, L2": layered(tanh, cost=CrossEntropy(l2=0.05)),
+    "double well": Problem(Total(double_well, double_well_cost), double_well_theta, left_well),
+    "quadratic": Problem(Total(quadratic, spring_cost), quadratic_theta, springs_at_rest),
+    "user energy": Problem(Total(spring_energy, spring_cost), spring_theta, springs_at_rest),
+    "user F": Problem(system(tilted), spring_theta, springs_at_rest),
+}
+HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
+
+
+def pair(width: float = 0.05) -> Subject:
+    """Two leaky units without a synapse between them, u̇ = W x(t) − u, whose inputs are W = 1/`width` strong."""
+    net = Hopfield({"current": 2, "units": 2}, [("current", "units")], clamped="current")
+    theta = {"W": {"current-units": jnp.eye(2) / width}, "b": {"units": jnp.zeros(2)}}
+    v = jnp.array([[0.02, 0.01]]), jnp.ones((1, 2))
+    rule = EquilibriumPropagation(Symmetric(), precise(True), precise(True))
+    return Subject("pair of units", Total(net, SquaredError(layer="units")), theta, v, net.rest(1), rule)
+
+
+# `eqprop verify` leaves these out to save time: other subjects have each of their features.
+SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
+SUBJECTS: dict[str, Callable[[], Subject]] = {
+    name: partial(problem.subject, name) for name, problem in ZOO.items() if name not in SPARED
+}
+# This one is so small that its distributions are known exactly, by sums over a grid of states, and over all states of
+# a Boltzmann machine.
+TWO_UNITS = hopfield(Hopfield.layered(INPUTS, 1, 1, activation=tanh), gain=1.0)
+SUBJECTS["two units"] = partial(TWO_UNITS.subject, "two units")
+SUBJECTS["pair of units"] = pair
