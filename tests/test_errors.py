@@ -20,7 +20,7 @@ import safetensors.numpy
 
 import eqprop as ep
 from command import run
-from eqprop.data.registry import IDX_SETS
+from eqprop.data.registry import FILE_SETS
 from eqprop.study import Experiment
 
 TRAIN = ["train", "digits", "--train", "40", "--hidden", "4", "--epochs", "2", "--beta", "0.5"]
@@ -272,7 +272,7 @@ SPOILT = {
         put("data/train-images-idx3-ubyte", b"\0\0\x08\x03" + bytes(12)),
         f"{MNIST} --data-dir data",
         "data/train-images-idx3-ubyte is damaged or not the original",
-        f"expected {IDX_SETS['mnist'].sums['train-images-idx3-ubyte'][:12]}",
+        f"expected {FILE_SETS['mnist'].sums['train-images-idx3-ubyte'][:12]}",
     ),
     "data file, wrong sum, fetch": (
         put("data/train-images-idx3-ubyte", b"\0\0\x08\x03" + bytes(12)),

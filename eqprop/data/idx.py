@@ -1,12 +1,26 @@
 """IDX, the file format of MNIST: a magic number, the size of each dimension, then the bare values."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from eqprop.data.splits import Part, Piece
 from eqprop.errors import InputError
 
 UNSIGNED_BYTES = 0x0800  # the magic number: this type code, plus the number of dimensions
+
+
+@dataclass(frozen=True)
+class IdxFormat:
+    """`files` are the two files of each part: images, and their labels."""
+
+    files: Mapping[Part, tuple[str, str]]
+
+    def pieces(self, files: Mapping[str, bytes], part: Part) -> list[Piece]:
+        images, labels = self.files[part]
+        return [(parse_idx(files[images], 3, images), parse_idx(files[labels], 1, labels))]
 
 
 def parse_idx(data: bytes, dimensions: int, origin: str) -> np.ndarray:

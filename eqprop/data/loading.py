@@ -5,17 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from eqprop.data import digits
 from eqprop.data.cache import cache_folder, fill_cache, read_cached, read_given
-from eqprop.data.idx import parse_idx
-from eqprop.data.registry import IDX_SETS, TEST, TRAIN, IdxSet
-from eqprop.data.sources import Missing
-from eqprop.data.splits import Dataset, Split, check_valid
+from eqprop.data.packing import Missing
+from eqprop.data.registry import FILE_SETS, FileSet
+from eqprop.data.splits import Dataset, Part, Split, check_valid
 from eqprop.errors import InputError
 
-NAMES = (digits.NAME, *IDX_SETS)
+NAMES = (digits.NAME, *FILE_SETS)
 
 Folder = str | os.PathLike[str]
 OnEvent = Callable[[str], None]
@@ -40,15 +37,15 @@ def load(name: str, folder: Folder | None = None, valid: int | None = None, on_e
     """
     if is_bundled(name, folder):
         return digits.load_digits(valid)
-    idx_set = IDX_SETS[name]
+    file_set = FILE_SETS[name]
     if folder is not None:
-        return assemble(idx_set, read_given(idx_set, folder), valid)
+        return assemble(file_set, read_given(file_set, folder), valid)
     try:
-        files = read_cached(idx_set)
+        files = read_cached(file_set)
     except Missing:
-        fill_cache(idx_set, None, on_event or ignore)
-        files = read_cached(idx_set)
-    return assemble(idx_set, files, valid)
+        fill_cache(file_set, None, on_event or ignore)
+        files = read_cached(file_set)
+    return assemble(file_set, files, valid)
 
 
 def fetch(name: str, folder: Folder | None = None, on_event: OnEvent | None = None) -> Path:
@@ -58,34 +55,34 @@ def fetch(name: str, folder: Folder | None = None, on_event: OnEvent | None = No
     """
     if is_bundled(name, folder):
         return digits.bundled_folder()
-    return fill_cache(IDX_SETS[name], folder, on_event or ignore)
+    return fill_cache(FILE_SETS[name], folder, on_event or ignore)
 
 
 def catalogue() -> list[Entry]:
     """All data sets, and where each is on this machine."""
     bundled = Entry(digits.NAME, digits.DESCRIPTION, digits.EXAMPLES, digits.SHAPE, "bundled")
     return [bundled] + [
-        Entry(idx_set.name, idx_set.description, idx_set.examples, idx_set.shape, whereabouts(idx_set))
-        for idx_set in IDX_SETS.values()
+        Entry(file_set.name, file_set.description, file_set.examples, file_set.shape, whereabouts(file_set))
+        for file_set in FILE_SETS.values()
     ]
 
 
-def whereabouts(idx_set: IdxSet) -> str:
+def whereabouts(file_set: FileSet) -> str:
     """Where the files are, for the catalogue."""
     try:
-        read_cached(idx_set)
+        read_cached(file_set)
     except Missing:
         return "not fetched"
     except InputError:
-        return f"damaged in {cache_folder(idx_set.name)}"
-    return str(cache_folder(idx_set.name))
+        return f"damaged in {cache_folder(file_set.name)}"
+    return str(cache_folder(file_set.name))
 
 
 def is_bundled(name: str, folder: Folder | None) -> bool:
     """Whether the data set needs no files; refuses unknown names, and a folder that would go unused."""
     if name not in NAMES:
         raise InputError(f"there is no data set {name!r}; choose one of {', '.join(NAMES)}")
-    if name in IDX_SETS:
+    if name in FILE_SETS:
         return False
     if folder is not None:
         raise InputError(
@@ -95,23 +92,21 @@ def is_bundled(name: str, folder: Folder | None) -> bool:
     return True
 
 
-def assemble(idx_set: IdxSet, files: Mapping[str, bytes], valid: int | None) -> Dataset:
+def assemble(file_set: FileSet, files: Mapping[str, bytes], valid: int | None) -> Dataset:
     """Make arrays of the files; the last `valid` training examples become the validation split."""
 
-    def split(images: str, labels: str) -> Split:
-        pixels = parse_idx(files[images], 3, images)
-        x = np.divide(pixels.reshape(len(pixels), -1), 255, dtype=np.float32)
-        return Split.from_labels(x, parse_idx(files[labels], 1, labels), len(idx_set.classes))
+    def split(part: Part) -> Split:
+        return Split.from_pieces(file_set.format.pieces(files, part), len(file_set.classes))
 
-    train = split(*TRAIN)
-    kept = len(train) - check_valid(valid, idx_set.valid, len(train))
+    train = split("train")
+    kept = len(train) - check_valid(valid, file_set.valid, len(train))
     return Dataset(
-        idx_set.name,
+        file_set.name,
         train=train[:kept],
         valid=train[kept:],
-        test=split(*TEST),
-        shape=idx_set.shape,
-        classes=idx_set.classes,
+        test=split("test"),
+        shape=file_set.shape,
+        classes=file_set.classes,
     )
 
 

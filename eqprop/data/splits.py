@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from eqprop.errors import InputError
+
+Part = Literal["train", "test"]  # of the files that a data set is published in
+Piece = tuple[np.ndarray, np.ndarray]  # what a file holds: images of bytes, and the class of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +25,18 @@ class Split:
     def from_labels(cls, x: np.ndarray, labels: np.ndarray, classes: int) -> Split:
         """Pair the inputs with the one-hot form of their integer labels."""
         return cls(x, np.eye(classes, dtype=np.float32)[labels])
+
+    @classmethod
+    def from_pieces(cls, pieces: Sequence[Piece], classes: int) -> Split:
+        """The images of all pieces, scaled and flattened. Large ones are copied just once, into their place in x."""
+        images, labels = zip(*pieces, strict=True)
+        x = np.empty((sum(map(len, images)), *images[0].shape[1:]), np.float32)
+        start = 0
+        for piece in images:
+            stop = start + len(piece)
+            np.divide(piece, 255, out=x[start:stop], dtype=np.float32)
+            start = stop
+        return cls.from_labels(x.reshape(len(x), -1), np.concatenate(labels), classes)
 
     @property
     def v(self) -> tuple[np.ndarray, np.ndarray]:
