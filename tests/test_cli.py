@@ -230,7 +230,7 @@ def flag(name: str) -> str:
 
 HELP = {
     "": ["train", "evaluate", "data"],
-    "train": [*NAMES, *map(flag, OPTIONS), *(flag(f.name) for f in fields(OutputOptions))],
+    "train": [*PRESETS, *map(flag, OPTIONS), *(flag(f.name) for f in fields(OutputOptions))],
     "evaluate": [flag(f.name) for f in fields(Evaluate) if f.name != "run_dir"],
     "data": ["list", "fetch"],
     "data list": [],

