@@ -72,7 +72,7 @@ def compare(hidden: int, network: Trained, examples: int) -> list[dict[str, Any]
     own = 1 / len(net.free)
     same = converged(own)
     for k in SWEEPS:
-        cut = ep.EquilibriumPropagation(ep.Symmetric(own), ep.Block(steps=2 * k), ep.Block(steps=k, backward=True))
+        cut = ep.EquilibriumPropagation(ep.Symmetric(own), ep.Block(steps=2 * k), ep.Block(steps=k, order="backward"))
         rows.append(row("sweeps", k, gradient(cut)[0], same))
     return [*rows, row("default", 0.5, gradient(ep.EquilibriumPropagation())[0], converged(0.5))]
 

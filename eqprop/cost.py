@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.errors import InputError
-from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, State, Theta
 
 
 class Cost(eqx.Module):
@@ -28,6 +28,10 @@ class Cost(eqx.Module):
         raise InputError(
             f"cost={self!r} does not say what is predicted: subclass eqprop.Cost, and give it predict(theta, s)"
         )
+
+    def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
+        """The part of θ that only the cost has, to be joined to that of the network; by default none."""
+        return {}
 
     def misclassified(self, theta: Theta, v: tuple[Data, Array], s: State) -> Array:
         """A metric: 1 if the largest output is not where the target y of v = (x, y) is largest (section 5)."""

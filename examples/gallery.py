@@ -25,7 +25,7 @@ digits = ep.data.load("digits")
 net = ep.Hopfield.layered(64, HIDDEN, 10)
 F = ep.Total(net, ep.SquaredError())
 error = {"error": F.cost.misclassified}
-rule = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(steps=6), ep.Block(steps=4, backward=True))
+rule = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(steps=6), ep.Block(steps=4, order="backward"))
 adam = optax.adam(0.002)
 feed = ep.Shuffled(digits.train.v, batch_size=20)
 
@@ -124,7 +124,7 @@ def precision() -> tuple[list[float], dict[str, dict[str, list[float]]]]:
     trained, measured = [], []
     for residual in residuals:
         settle = ep.Block(steps=200, tol=residual)
-        coarse = ep.EquilibriumPropagation(ep.Symmetric(0.05), settle, replace(settle, backward=True))
+        coarse = ep.EquilibriumPropagation(ep.Symmetric(0.05), settle, replace(settle, order="backward"))
         trainer = ep.Trainer(inside, coarse, adam, metrics=error)
         theta, history = learn(trainer)
         trained.append(100 * history[-1]["valid_error"])

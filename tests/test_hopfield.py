@@ -49,7 +49,7 @@ def test_the_energy_is_the_papers_double_sum(name: str) -> None:
         u[where[layer]] = values
     for layer, values in theta["b"].items():
         b[where[layer]] = values
-    rho = np.asarray(net.activation(jnp.asarray(u)))
+    rho = np.asarray(net.rho["input"](jnp.asarray(u)))
     expected = (u**2).sum() / 2 - (x**2).sum() / 2
     for i in range(len(u)):
         expected -= b[i] * rho[i]
@@ -77,7 +77,7 @@ def test_the_force_is_the_leaky_integrator(name: str) -> None:
     """−∂E/∂s_i = ρ'(s_i) (Σ_j W_ij ρ(u_j) + b_i) − s_i (section 2.2)."""
     net, theta, x, s = drawn(name)
     W, where = full_matrix(net, theta)
-    rho, slope = net.activation, jax.vmap(jax.grad(net.activation.rho))
+    rho, slope = net.rho["input"], jax.vmap(jax.grad(net.rho["input"].rho))
     rates = np.zeros(len(W))
     for layer, values in ({"input": x} | s).items():
         rates[where[layer]] = rho(values)

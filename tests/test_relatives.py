@@ -76,7 +76,7 @@ def test_its_second_phase_may_be_any_relaxation() -> None:
     expected, *_ = ep.ImplicitGradient(EXACT, tol=1e-13)(F, theta, v, rest)
     for backward in (
         ep.Block(5000, 1e-13),
-        ep.Block(5000, 1e-13, backward=True),
+        ep.Block(5000, 1e-13, order="backward"),
         ep.Gradient(5000, 1e-13, accelerate=True),
     ):
         found, _, phases, _ = ep.RecurrentBackpropagation(EXACT, backward)(F, theta, v, rest)
@@ -155,7 +155,7 @@ def test_each_weight_learns_from_what_is_before_and_after_it() -> None:
     s0, _ = relaxation(F, theta, v, 0.0, rest)
     s1, _ = relaxation(F, theta, v, beta, s0)
     found, *_ = ep.VectorField(ep.OneSided(beta), relaxation, relaxation)(F, theta, v, rest, jax.random.key(0))
-    rho = energy.net.activation
+    rho = energy.net.rho["hidden1"]
     moved = {layer: (s1[layer] - s0[layer]) / beta for layer in s0}
     forward = -rho(s0["hidden1"]).T @ moved["hidden2"] / 3
     feedback = -moved["hidden1"].T @ rho(s0["hidden2"]) / 3
@@ -175,7 +175,7 @@ def test_kolen_and_pollack_change_both_alike() -> None:
 
 def descend(net: ep.Hopfield, theta: Any, x: Any, s: Any, held: Any) -> Any:
     """A settling of its own: plain projected descent of all units that are not held."""
-    low, high = net.activation.low, net.activation.high
+    low, high = net.rho["output"].low, net.rho["output"].high
 
     def step(_: int, s: Any) -> Any:
         slope = jax.grad(lambda s: net(theta, x, s))(s)

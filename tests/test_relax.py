@@ -84,7 +84,7 @@ def test_all_relaxations_end_at_the_same_fixed_point(name: str, beta: float) -> 
         ep.Gradient(**slow),
         ep.Gradient(**slow, accelerate=True),
         ep.Block(**quick),
-        ep.Block(**quick, accelerate=True, backward=True),
+        ep.Block(**quick, accelerate=True, order="backward"),
     ):
         s, info = relaxation(problem.F, theta, v, beta, rest)
         assert info.converged.all()
@@ -246,10 +246,10 @@ def test_a_backward_sweep_carries_a_nudge_to_the_first_layer() -> None:
     free, _ = ep.Block(steps=2000, tol=1e-13)(problem.F, theta, v, 0.0, rest)
     first = next(iter(problem.F.energy.free))
     moves = {}
-    for backward in (False, True):
-        nudged, _ = ep.Block(steps=1, backward=backward)(problem.F, theta, v, 0.5, free)
-        moves[backward] = float(jnp.abs(nudged[first] - free[first]).max())
-    assert moves[False] < 1e-10 < 1e-5 < moves[True]
+    for order in ("forward", "backward", "both"):
+        nudged, _ = ep.Block(steps=1, order=order)(problem.F, theta, v, 0.5, free)
+        moves[order] = float(jnp.abs(nudged[first] - free[first]).max())
+    assert moves["forward"] < 1e-10 < 1e-5 < min(moves["backward"], moves["both"])
 
 
 def test_over_relaxation_rises_for_those_still_on_their_way() -> None:

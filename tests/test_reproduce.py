@@ -64,7 +64,7 @@ def test_as_written_is_what_the_paper_says(net: Any, sizes: Any, iterations: Any
         assert np.allclose(found, rates, rtol=1e-6)
     assert type(trainer.rule.nudge).__name__ == "RandomSign"
     assert (trainer.rule.nudge.beta, experiment.learning.batch_size, trainer.persistent) == (1.0, 20, True)
-    assert (built.activation.name, experiment.network.gain) == ("hard_sigmoid", 1.0)
+    assert (built.rho["output"].name, experiment.network.gain) == ("hard_sigmoid", 1.0)
 
 
 @pytest.mark.parametrize(

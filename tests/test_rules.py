@@ -24,7 +24,7 @@ NETS = {
         activation=ep.tanh,
     ),
 }
-SETTLING = Phases(ep.Block(12, omega=1.0), ep.Block(8, omega=1.0, backward=True), ep.Symmetric(0.25))
+SETTLING = Phases(ep.Block(12, omega=1.0), ep.Block(8, omega=1.0, order="backward"), ep.Symmetric(0.25))
 
 
 class Row(NamedTuple):

@@ -21,6 +21,7 @@ ROOMS = [
     "state",
     "energy",
     "cost",
+    "readout",
     "total",
     "nudge",
     "relax",

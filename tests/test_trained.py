@@ -25,7 +25,7 @@ def trained(hidden: int) -> tuple[Any, Any, Any, Any]:
     short = ep.EquilibriumPropagation(
         ep.Symmetric(1 / (hidden + 1)),
         ep.Block(steps=2 * hidden + 2),
-        ep.Block(steps=hidden + 1, backward=True),
+        ep.Block(steps=hidden + 1, order="backward"),
     )
     feed = ep.Shuffled(digits.train.v, batch_size=10)
     decay = ep.Staircase(1.0, feed.batches, 0.75)

@@ -1,22 +1,38 @@
 """Energies: what the network is."""
 
-from eqprop.energy.activation import ACTIVATIONS, Activation, hard_sigmoid, hard_tanh, sigmoid, tanh
+from eqprop.energy.activation import (
+    ACTIVATIONS,
+    Activation,
+    half_sigmoid,
+    hard_sigmoid,
+    hard_tanh,
+    identity,
+    relu6,
+    sigmoid,
+    smooth_step,
+    tanh,
+)
 from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting
 from eqprop.energy.boltzmann import BoltzmannMachine
+from eqprop.energy.convolution import Convolution
 from eqprop.energy.directed import Directed
 from eqprop.energy.feedforward import Feedforward
 from eqprop.energy.graph import Graph
 from eqprop.energy.hopfield import ARCHITECTURES, Hopfield
+from eqprop.energy.pooling import POOLINGS, AveragePool, MaxPool, Pooling, SoftmaxPool
 from eqprop.energy.synapse import Dense, Lateral, Synapse
 from eqprop.energy.xie_seung import XieSeung
 
 __all__ = [
     "ACTIVATIONS",
     "ARCHITECTURES",
+    "POOLINGS",
     "Activation",
+    "AveragePool",
     "Binary",
     "Blockwise",
     "BoltzmannMachine",
+    "Convolution",
     "Dense",
     "Directed",
     "Energy",
@@ -26,10 +42,17 @@ __all__ = [
     "Hopfield",
     "Interacting",
     "Lateral",
+    "MaxPool",
+    "Pooling",
+    "SoftmaxPool",
     "Synapse",
     "XieSeung",
+    "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",
+    "identity",
+    "relu6",
     "sigmoid",
+    "smooth_step",
     "tanh",
 ]

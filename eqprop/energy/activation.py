@@ -28,21 +28,21 @@ class Activation:
         return self.rho(u)
 
 
-def _clipped(name: str, low: float, high: float) -> Activation:
-    """The identity on the box [low, high], and constant beyond it."""
+def _clipped(name: str, low: float, high: float, slope: float = 1.0) -> Activation:
+    """slope · u on the box [low, high], and constant beyond it."""
 
     @jax.custom_jvp
     def clip(u: Array) -> Array:
-        return jnp.clip(u, low, high)
+        return slope * jnp.clip(u, low, high) if slope != 1 else jnp.clip(u, low, high)
 
     @clip.defjvp
     def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-        # 1 on the closed box, unlike the derivative of `clip`: a unit that rests at exactly an end of it must still
-        # feel the force that would take it back inside (section 5.1).
+        # `slope` on the closed box, unlike the derivative of `clip`: a unit that rests at exactly an end of it must
+        # still feel the force that would take it back inside (section 5.1).
         (u,), (du,) = primals, tangents
-        return clip(u), jnp.where((u >= low) & (u <= high), du, 0)
+        return clip(u), jnp.where((u >= low) & (u <= high), slope * du if slope != 1 else du, 0)
 
-    return Activation(name, clip, low, high, slope=1.0, bend=0.0)
+    return Activation(name, clip, low, high, slope=slope, bend=0.0)
 
 
 hard_sigmoid = _clipped("hard_sigmoid", 0.0, 1.0)
@@ -57,4 +57,30 @@ sigmoid = Activation("sigmoid", jax.nn.sigmoid, low=-inf, high=inf, slope=1 / 4,
 tanh = Activation("tanh", jnp.tanh, low=-inf, high=inf, slope=1.0, bend=4 / (3 * sqrt(3)))
 """ρ(u) = tanh u; sup |ρ''| = 4 / (3√3)."""
 
-ACTIVATIONS = {activation.name: activation for activation in (hard_sigmoid, hard_tanh, sigmoid, tanh)}
+half_sigmoid = _clipped("half_sigmoid", 0.0, 2.0, slope=0.5)
+"""ρ(u) = 0 ∨ u/2 ∧ 1, on the box [0, 2], for deep convolutional networks (Laborieux et al. 2021).
+
+They write E = ‖r‖² − Φ(r) in the rates r = ρ(u); with weights W, ours is twice that with weights W/2.
+"""
+
+relu6 = _clipped("relu6", 0.0, 6.0)
+"""ρ(u) = 0 ∨ u ∧ 6: rectified, on the box [0, 6]."""
+
+identity = Activation("identity", lambda u: u, low=-inf, high=inf, slope=1.0, bend=0.0)
+"""ρ(u) = u, without bounds: for inputs of any range, and for linear outputs."""
+
+
+def _smooth(u: Array) -> Array:
+    return u / 2 * jax.nn.sigmoid(u) + (1 - u / 2) * jax.nn.sigmoid(u - 2)
+
+
+smooth_step = Activation("smooth_step", _smooth, low=-inf, high=inf, slope=0.428, bend=0.235)
+"""ρ(u) = ½ u σ(u) + (1 − ½ u) σ(u − 2): from 0 to 1 like `half_sigmoid`, but smooth, for the holomorphic nudge.
+
+(Laborieux & Zenke 2022.)
+"""
+
+ACTIVATIONS = {
+    activation.name: activation
+    for activation in (hard_sigmoid, hard_tanh, sigmoid, tanh, half_sigmoid, relu6, identity, smooth_step)
+}

@@ -54,13 +54,12 @@ class Directed(Variant, Blockwise):
         """ds/dt."""
         fields = self._fields(theta, x, s)
         # ρ'(s) times the field, by the derivative that the activation itself defines.
-        return {layer: jax.vjp(self.net.activation, u)[1](fields[layer])[0] - u for layer, u in s.items()}
+        return {layer: jax.vjp(self.net.rho[layer], u)[1](fields[layer])[0] - u for layer, u in s.items()}
 
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
         """1 + sup|ρ''| |field|: a bound on how fast the slope of a layer changes with its own state."""
-        bend = self.net.activation.bend
-        fields = self._fields(theta, x, s) if bend else {}
-        return {layer: 1 + bend * jnp.abs(fields[layer]) if bend else 1.0 for layer in block}
+        fields, bend = self._fields(theta, x, s), {layer: self.net.rho[layer].bend for layer in block}
+        return {layer: 1 + bend[layer] * jnp.abs(fields[layer]) if bend[layer] else 1.0 for layer in block}
 
     def angle(self, theta: Theta) -> Array:
         """The angle in degrees between all W that have feedback and their V: 0 in a network with symmetric weights."""

@@ -37,7 +37,7 @@ class Feedforward(Variant, ForwardPass):
 
     def _asked(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
         """What the layers before a layer ask of it."""
-        rates = s | self.net.inputs(x) | {layer: jnp.zeros_like(theta["b"][layer])}
+        rates = s | self.net.inputs(x) | {layer: jnp.zeros(self.net.shapes[layer], theta["b"][layer].dtype)}
         fields = [syn.drive(theta["W"][syn.name], rates, layer) for syn in self.net.synapses if syn.post == layer]
         field = sum(fields, start=theta["b"][layer])
-        return field if layer == list(self.free)[-1] else self.net.activation(field)
+        return field if layer == list(self.free)[-1] else self.net.rho[layer](field)

@@ -13,7 +13,7 @@ import wadler_lindig
 from eqprop.energy.activation import Activation, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
-from eqprop.state import as_shape
+from eqprop.state import Space, as_shape
 from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
 
 
@@ -25,16 +25,17 @@ class Graph:
     synapses: pairs of layer names, which join all units of one with all of the other (a layer paired with itself: all
         its units with each other), or objects of any `Synapse`.
     clamped: the layer that holds the input x and never moves; all others form the state s.
-    activation: ρ.
+    activation: ρ; one for all layers, or one for each by name.
 
-    θ is {"W": {"pre-post": …}, "b": {layer: …}}. Layered, skip-connected and fully connected networks differ in their
+    θ is {"W": {"pre-post": …}, "b": {layer: …}}. There is a bias for each channel of a layer, the last axis of its
+    shape; in a vector every unit is a channel. Layered, skip-connected and fully connected networks differ in their
     synapses only. The object holds no weights and is hashable.
     """
 
     layers: tuple[tuple[str, Shape], ...]
     synapses: tuple[Synapse, ...]
     clamped: str
-    activation: Activation
+    activations: tuple[tuple[str, Activation], ...]
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Graph:
         synapses: Iterable[tuple[str, str] | Synapse],
         *,
         clamped: str = "input",
-        activation: Activation = hard_sigmoid,
+        activation: Activation | Mapping[str, Activation] = hard_sigmoid,
     ):
         shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
         if clamped not in shapes:
@@ -54,10 +55,10 @@ class Graph:
         object.__setattr__(self, "layers", tuple(shapes.items()))
         object.__setattr__(self, "synapses", joined)
         object.__setattr__(self, "clamped", clamped)
-        object.__setattr__(self, "activation", activation)
+        object.__setattr__(self, "activations", _activations(activation, shapes))
 
     @classmethod
-    def layered(cls, *sizes: int, activation: Activation = hard_sigmoid) -> Self:
+    def layered(cls, *sizes: int, activation: Activation | Mapping[str, Activation] = hard_sigmoid) -> Self:
         """Layers in a row, input first and output last, each joined to the next.
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
@@ -74,7 +75,7 @@ class Graph:
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
-    def skip(cls, *sizes: int, activation: Activation = hard_sigmoid) -> Self:
+    def skip(cls, *sizes: int, activation: Activation | Mapping[str, Activation] = hard_sigmoid) -> Self:
         """A layered network whose output is also joined to the input and to every hidden layer.
 
         The rest is as in `layered`.
@@ -99,7 +100,15 @@ class Graph:
         layers = ", ".join(f"{layer}: {_times(shape)}" for layer, shape in self.layers)
         synapses = ", ".join(f"{synapse.name}: {prod(synapse.shape)}" for synapse in self.synapses)
         kind = type(self).__name__
-        return f"{kind}({{{layers}}}, [{synapses}], {self.activation.name}, {self.parameters} parameters)"
+        return f"{kind}({{{layers}}}, [{synapses}], {self._rho_names}, {self.parameters} parameters)"
+
+    @property
+    def _rho_names(self) -> str:
+        """The activation of all layers, or of each."""
+        names = {layer: rho.name for layer, rho in self.activations}
+        if len(set(names.values())) == 1:
+            return names[self.clamped]
+        return ", ".join(f"{layer}: {name}" for layer, name in names.items())
 
     def __pdoc__(self, **_: Any) -> wadler_lindig.AbstractDoc:
         """The same where Equinox prints what contains the network."""
@@ -107,14 +116,15 @@ class Graph:
 
     def _repr_html_(self) -> str:
         """For notebooks: a table of layers, with their units and biases, and of synapses, with their weights."""
+        biases = {layer: prod(shape) for layer, shape in self.biases.items()}
         rows = ["<tr><th>layer</th><th>units</th><th>biases</th></tr>"]
-        rows += [f"<tr><td>{k}</td><td>{n:,}</td><td>{self.free.get(k, 'clamped')}</td></tr>" for k, n in self._units]
+        rows += [f"<tr><td>{k}</td><td>{n:,}</td><td>{biases.get(k, 'clamped')}</td></tr>" for k, n in self._units]
         rows += ["<tr><th>synapse</th><th>shape</th><th>weights</th></tr>"]
         for synapse in self.synapses:
             rows.append(
                 f"<tr><td>{synapse.name}</td><td>{_times(synapse.shape)}</td><td>{prod(synapse.shape):,}</td></tr>"
             )
-        caption = f"<caption>{type(self).__name__}, {self.activation.name}, {self.parameters:,} parameters</caption>"
+        caption = f"<caption>{type(self).__name__}, {self._rho_names}, {self.parameters:,} parameters</caption>"
         return f"<table>{caption}{''.join(rows)}</table>"
 
     @property
@@ -137,20 +147,42 @@ class Graph:
         return {layer: shape for layer, shape in self.layers if layer != self.clamped}
 
     @property
+    def biases(self) -> dict[str, Shape]:
+        """The shapes of the biases: one for each channel of a layer that settles."""
+        return {layer: shape[-1:] for layer, shape in self.shapes.items()}
+
+    @property
+    def rho(self) -> dict[str, Activation]:
+        """The activation ρ of each layer, the clamped one included."""
+        return dict(self.activations)
+
+    @property
+    def space(self) -> Space:
+        """The layers that settle; their bounds are those of their activations."""
+        low, high = ({layer: end(self.rho[layer]) for layer in self.shapes} for end in (_low, _high))
+        return Space(self.shapes, _common(low), _common(high))
+
+    @property
     def parameters(self) -> int:
         """How many numbers θ has."""
-        return sum(prod(synapse.shape) for synapse in self.synapses) + sum(self.free.values())
+        return sum(map(prod, (*(synapse.shape for synapse in self.synapses), *self.biases.values())))
 
-    def init(self, key: Key, gain: float = 0.5) -> Theta:
-        """Weights after Glorot & Bengio, times `gain`; biases zero.
+    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+        """Weights in the range of Glorot & Bengio, ±√(6 / (fan_in + fan_out)), times `gain`; biases zero.
+
+        gain: one number, or one for each synapse by name.
 
         At full gain (the paper's) the first of several hidden layers starts saturated and learns late; at
         half of it deep networks learn from the first minibatch.
         """
         keys = jax.random.split(key, len(self.synapses))
+        names = [synapse.name for synapse in self.synapses]
+        gains = gain if isinstance(gain, Mapping) else dict.fromkeys(names, gain)
+        if odd := sorted(gains.keys() ^ set(names)):
+            raise InputError(f"gain for the synapses {list(gains)}: {odd[0]!r} is unknown or missing")
         return {
-            "W": {syn.name: syn.init(k, gain) for syn, k in zip(self.synapses, keys, strict=True)},
-            "b": {layer: jnp.zeros(shape) for layer, shape in self.shapes.items()},
+            "W": {syn.name: syn.init(k, gains[syn.name]) for syn, k in zip(self.synapses, keys, strict=True)},
+            "b": {layer: jnp.zeros(shape) for layer, shape in self.biases.items()},
         }
 
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
@@ -173,7 +205,8 @@ class Graph:
 
     def rates(self, x: Array, s: Layers) -> Layers:
         """ρ(u) of every layer, the input included."""
-        return self.inputs(x, self.activation) | {k: self.activation(u) for k, u in s.items()}
+        rho = self.rho
+        return self.inputs(x, rho[self.clamped]) | {layer: rho[layer](u) for layer, u in s.items()}
 
     def inputs(self, x: Array, rho: Any = lambda x: x) -> Layers:
         """The clamped layer by name; pixels may be whole numbers."""
@@ -190,7 +223,7 @@ class Graph:
             raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
         _check_shapes("the state", self.shapes, s)
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
-        _check_shapes("theta['b']", self.shapes, theta["b"])
+        _check_shapes("theta['b']", self.biases, theta["b"])
 
     def require_forward(self) -> None:
         """Refuse synapses that do not lead from a layer to a later one, for energies that tell forward from back."""
@@ -206,6 +239,28 @@ def _names(sizes: tuple[int, ...]) -> list[str]:
         raise InputError(f"sizes={sizes}: give at least an input and an output size")
     count = len(sizes) - 2
     return ["input", *(["hidden"] if count == 1 else [f"hidden{k}" for k in range(1, count + 1)]), "output"]
+
+
+def _activations(given: Activation | Mapping[str, Activation], shapes: Mapping[str, Shape]) -> tuple[Any, ...]:
+    """The activation of each layer."""
+    each = given if isinstance(given, Mapping) else dict.fromkeys(shapes, given)
+    if odd := sorted(each.keys() ^ shapes.keys()):
+        raise InputError(f"activation for the layers {', '.join(each)}: {odd[0]!r} is unknown or missing")
+    return tuple((layer, each[layer]) for layer in shapes)
+
+
+def _low(rho: Activation) -> float:
+    return rho.low
+
+
+def _high(rho: Activation) -> float:
+    return rho.high
+
+
+def _common(bounds: dict[str, float]) -> float | dict[str, float]:
+    """One bound for all layers where they agree."""
+    first, *more = bounds.values()
+    return first if all(bound == first for bound in more) else bounds
 
 
 def _times(shape: Shape) -> str:
@@ -246,21 +301,10 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
         if frozenset(pair) in seen:
             raise InputError(f"synapse {pair!r} is given twice: synapses are symmetric, so list each pair once")
         seen.add(frozenset(pair))
-        _check_phi(synapse, shapes)
+        synapse.fit(shapes)
     unreached = set(shapes) - {layer for synapse in synapses for layer in (synapse.pre, synapse.post)}
     if unreached:
         raise InputError(f"no synapse reaches layer {sorted(unreached)[0]!r}: join it or drop it")
-
-
-def _check_phi(synapse: Synapse, shapes: dict[str, Shape]) -> None:
-    """Refuse a synapse whose Φ does not take its layers or is not a number."""
-    rates = {layer: jax.ShapeDtypeStruct(shapes[layer], float) for layer in (synapse.pre, synapse.post)}
-    try:
-        shape = jax.eval_shape(synapse.phi, jax.ShapeDtypeStruct(synapse.shape, float), rates).shape
-    except (TypeError, ValueError) as error:
-        raise InputError(f"synapse {synapse!r} does not fit the layers {shapes}: {error}") from error
-    if shape != ():
-        raise InputError(f"synapse {synapse!r} gives a Φ of shape {shape} instead of one number")
 
 
 def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> None:

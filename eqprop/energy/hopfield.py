@@ -1,15 +1,20 @@
 """The continuous Hopfield model on any symmetric architecture (paper, section 2.1)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 
+from eqprop.energy import images
+from eqprop.energy.activation import Activation, hard_sigmoid, relu6
 from eqprop.energy.base import Blockwise, Energy, Interacting
 from eqprop.energy.graph import Graph
-from eqprop.state import Space
-from eqprop.types import Array, Layers, Scalar, Theta
+from eqprop.energy.pooling import MaxPool, Pooling
+from eqprop.types import Array, Layers, Scalar, Shape, Theta
+
+HALVED = MaxPool(2)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -28,15 +33,68 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
     `Synapse`. Layers may have any shape. The object holds no weights, is hashable, and is called as an energy.
     """
 
+    @classmethod
+    def convolutional(
+        cls,
+        image: Shape,
+        channels: Sequence[int],
+        outputs: int | None = None,
+        *,
+        kernel: int = 3,
+        padding: int | Sequence[int] | None = None,
+        stride: int = 1,
+        pool: Pooling | None = HALVED,
+        activation: Activation = hard_sigmoid,
+    ) -> Self:
+        """Convolutions in a row, each followed by pooling, and a dense layer of linear outputs.
+
+        image: (height, width, channels) of the input, which enters as it is.
+        channels: of each layer, called conv1, conv2, …
+        outputs: units of the output layer; None for a network without, which a `Readout` reads.
+        kernel, padding, stride: of the convolutions; without a padding, sides stay as they are at stride 1. A padding
+            may be given for each layer.
+        pool: what each convolution is followed by; None for nothing.
+
+        Scellier et al. (2023) take 128, 256, 512 and 512 channels for CIFAR-10, hard sigmoids and max-pooling:
+
+            >>> net = Hopfield.convolutional((32, 32, 3), (128, 256, 512, 512), 10)
+            >>> net.shapes["conv1"], net.shapes["conv4"], net.parameters
+            ((16, 16, 128), (2, 2, 512), 3861898)
+        """
+        plan = images.convolutional(
+            image,
+            channels,
+            outputs,
+            kernel=kernel,
+            padding=padding,
+            stride=stride,
+            pool=pool,
+            activation=activation,
+        )
+        return cls(plan.layers, plan.synapses, activation=plan.activation)
+
+    @classmethod
+    def residual(
+        cls, image: Shape, channels: Sequence[int], outputs: int | None = None, *, activation: Activation = relu6
+    ) -> Self:
+        """Blocks of two 3 × 3 convolutions, the second of stride 2, with a 1 × 1 skip of stride 2 past both.
+
+        image, channels, outputs: as in `convolutional`, with the channels of each block. The layers are block1a,
+        block1b, block2a, …; there is no pooling.
+
+        The Hopfield-ResNet13 for CIFAR-10:
+
+            >>> net = Hopfield.residual((32, 32, 3), (128, 256, 512, 512), 10)
+            >>> len(net.synapses), net.shapes["block1a"], net.shapes["block4b"]
+            (13, (32, 32, 128), (2, 2, 512))
+        """
+        plan = images.residual(image, channels, outputs, activation=activation)
+        return cls(plan.layers, plan.synapses, activation=plan.activation)
+
     def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.check(theta, x, s)
         leak = sum(jnp.sum(u**2) for u in s.values()) / 2
         return leak - self.phi(theta, self.rates(x, s))
-
-    @property
-    def space(self) -> Space:
-        """The layers that settle; their bounds are those of the activation."""
-        return Space(self.shapes, self.activation.low, self.activation.high)
 
     def rest(self, batch: int) -> Layers:
         """The state s = 0 for `batch` examples."""
@@ -51,14 +109,13 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put.
 
         Exactly 1 for the hard sigmoid without lateral synapses, where E is ½ s² − a s in a unit; in general
-        1 + sup|ρ''| |a| with a the field ∂Φ/∂ρ. With lateral weights, whose absolute row sums are r, the
-        field may change by 2 r on the way and Gershgorin's theorem adds sup|ρ'|² r.
+        1 + sup|ρ''| |a| with a the field ∂Φ/∂ρ. Where units of the layer feel each other with the strength r
+        (`Synapse.coupling`), the field may change by 2 r on the way, and sup|ρ'|² r is added.
         """
-        rho = self.activation
         rates = self.rates(x, s)
         bounds: dict[str, Array | float] = {}
         for layer in block:
-            r = self._coupling(theta, layer)
+            rho, r = self.rho[layer], self._coupling(theta, rates, layer)
             bend: Array | float = 0.0
             if rho.bend:
                 field = jax.grad(self.phi, argnums=1)(theta, rates)[layer]
@@ -66,11 +123,10 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
             bounds[layer] = 1 + bend + rho.slope**2 * r
         return bounds
 
-    def _coupling(self, theta: Theta, layer: str) -> Array | float:
-        """Σ_j |∂²Φ/∂ρ_i∂ρ_j| over the units of one layer."""
-        within = [syn for syn in self.synapses if syn.pre == syn.post == layer]
-        rows = [jnp.reshape(syn.coupling(theta["W"][syn.name]), self.shapes[layer]) for syn in within]
-        return sum(rows[1:], rows[0]) if rows else 0.0
+    def _coupling(self, theta: Theta, rates: Layers, layer: str) -> Array | float:
+        """How strongly the units of a layer feel each other, through all synapses."""
+        ends = [syn for syn in self.synapses if layer in (syn.pre, syn.post)]
+        return sum((syn.coupling(theta["W"][syn.name], rates, layer) for syn in ends), start=0.0)
 
 
 ARCHITECTURES: dict[str, Callable[..., Hopfield]] = {

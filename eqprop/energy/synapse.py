@@ -1,7 +1,6 @@
 """Synapses: the symmetric connections between two layers, or among the units of one.
 
-A synapse is the part of the interaction Φ that two layers share. It is linear in either of them, so the
-field that it exerts on a layer is a derivative of it, in one product.
+A synapse is the part of the interaction Φ that two layers share. What it sends to a layer is a derivative of Φ.
 """
 
 import abc
@@ -12,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.errors import InputError
 from eqprop.types import Array, Key, Layers, Scalar, Shape
 
 
@@ -39,8 +39,22 @@ class Synapse(abc.ABC):
     def phi(self, w: Array, rho: Layers) -> Scalar:
         """Its part of Φ, given the firing rates of all layers."""
 
-    def coupling(self, w: Array) -> Array | float:
-        """For each unit of a layer joined to itself, Σ_j |∂²Φ/∂ρ_i∂ρ_j|; 0 where Φ is linear in each layer."""
+    def fit(self, shapes: dict[str, Shape]) -> None:
+        """Refuse layers, of these shapes, that it does not fit; by default those that Φ makes no number of."""
+        rates = {layer: jax.ShapeDtypeStruct(shapes[layer], float) for layer in (self.pre, self.post)}
+        try:
+            shape = jax.eval_shape(self.phi, jax.ShapeDtypeStruct(self.shape, float), rates).shape
+        except (TypeError, ValueError) as error:
+            raise InputError(f"synapse {self!r} does not fit the layers {shapes}: {error}") from error
+        if shape != ():
+            raise InputError(f"synapse {self!r} gives a Φ of shape {shape} instead of one number")
+
+    def coupling(self, w: Array, rho: Layers, layer: str) -> Array | float:
+        """How strongly the units of one of its layers feel each other, the other layer being given.
+
+        A number c_i for each unit, such that diag(c) bounds the matrix ∂²Φ/∂ρ_i∂ρ_j of the layer from both sides. It
+        is 0 where Φ is linear in each layer, as it is by default.
+        """
         return 0.0
 
     def drive(self, w: Array, rho: Layers, layer: str) -> Array:
@@ -105,10 +119,10 @@ class Lateral(Synapse):
         rate = jnp.ravel(rho[self.layer])
         return jnp.dot(rate @ self.upper(w), rate)
 
-    def coupling(self, w: Array) -> Array:
-        """The absolute row sums of the symmetric matrix of the weights."""
+    def coupling(self, w: Array, rho: Layers, layer: str) -> Array:
+        """The absolute row sums of the symmetric matrix of the weights (Gershgorin)."""
         upper = jnp.abs(self.upper(w))
-        return upper.sum(0) + upper.sum(1)
+        return jnp.reshape(upper.sum(0) + upper.sum(1), rho[layer].shape)
 
     def upper(self, w: Array) -> Array:
         """The weights as the strictly upper triangle of a square matrix."""

@@ -17,8 +17,8 @@ class Variant(Energy, eqx.Module):
 
     @property
     def space(self) -> Space:
-        """The layers that settle; their bounds are those of the activation."""
-        return Space(self.net.shapes, self.net.activation.low, self.net.activation.high)
+        """The layers that settle; their bounds are those of their activations."""
+        return self.net.space
 
     @property
     def free(self) -> dict[str, int]:

@@ -40,9 +40,9 @@ class XieSeung(Variant, Blockwise):
 
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
         """γ^{i−N} + sup|ρ''| |field|, as in the Hopfield network."""
-        bend = self.net.activation.bend
-        field = jax.grad(self._phi, argnums=1)(theta, self.net.rates(x, s)) if bend else {}
-        return {layer: self.scale[layer] + (bend * jnp.abs(field[layer]) if bend else 0.0) for layer in block}
+        field = jax.grad(self._phi, argnums=1)(theta, self.net.rates(x, s))
+        bend = {layer: self.net.rho[layer].bend for layer in block}
+        return {k: self.scale[k] + (bend[k] * jnp.abs(field[k]) if bend[k] else 0.0) for k in block}
 
     def _phi(self, theta: Theta, rho: Layers) -> Scalar:
         """Numbers are scaled, not weights: one factor for each synapse and layer."""

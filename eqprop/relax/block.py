@@ -1,5 +1,7 @@
 """Block descent: one layer after the other goes to its minimum, the others waiting."""
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,13 +13,18 @@ from eqprop.types import Array, Data, Int, Layers, Number, Scalar, Theta
 
 
 class Block(Stepwise):
-    """One step visits every block k of F once: s_k ← Π(s_k − ω/c_k ∂F/∂s_k).
+    """One step visits every block k of F: s_k ← Π(s_k − ω/c_k ∂F/∂s_k).
 
     c_k bounds the curvature of F in block k while the others stay put, so that ω ≤ 1 never raises F; for the
     hard sigmoid with the squared cost c_k is the curvature itself, and ω = 1 the exact minimum over the block.
     ω > 1, over-relaxation, settles sooner: by default 1.2, which suits most examples, rising to 1.5 from step 6 to
-    step 10, for the slow ones that are still on their way then. `backward` visits the blocks in reverse, from the
-    output to the input, as a nudge travels. F must offer `Blocks`, as Hopfield energies do; the state is a dict.
+    step 10, for the slow ones that are still on their way then.
+
+    order: "forward" visits the blocks from the input to the output, so that the first step from rest is a feed-forward
+        pass; "backward" from the output to the input, as a nudge travels; "both" goes forward and then back in one
+        step. Where pooling has switches, the way back costs a third of the way there, as it looks at the same fields.
+
+    F must offer `Blocks`, as Hopfield energies do; the state is a dict.
 
         >>> import eqprop as ep
         >>> net = ep.Hopfield.layered(2, 1)
@@ -30,11 +37,13 @@ class Block(Stepwise):
     """
 
     omega: float | None = None
-    backward: bool = eqx.field(default=False, static=True, kw_only=True)
+    order: Literal["forward", "backward", "both"] = eqx.field(default="forward", static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.omega is not None and not 0 < self.omega < 2:
             raise InputError(f"omega={self.omega!r}: over-relaxation needs 0 < ω < 2 (None: chosen for you)")
+        if self.order not in ("forward", "backward", "both"):
+            raise InputError(f"order={self.order!r}: choose forward, backward or both")
 
     def check(self, F: System) -> None:
         """Refuse an F that does not say its blocks and their curvature."""
@@ -43,13 +52,13 @@ class Block(Stepwise):
     def move(
         self, F: System, theta: Theta, v: Data, beta: Number, s: Layers, t: Int[Array, ""]
     ) -> tuple[Layers, Scalar]:
-        """One visit to every block of one example: the new state, and the largest residual met on the way."""
+        """One step of one example: the new state, and the largest residual met on the way."""
         offered = _blocks(F)
         blocks = offered.blocks
         _check_layers(blocks, s)
         omega = jnp.clip(1.2 + 0.075 * (t - 6), 1.2, 1.5) if self.omega is None else self.omega
         met = []
-        for block in reversed(blocks) if self.backward else blocks:
+        for block in self._visits(blocks):
             part = {layer: s[layer] for layer in block}
             force = F.force(theta, v, beta, s)
             force = {layer: force[layer] for layer in block}  # the rest of it is not computed
@@ -59,6 +68,11 @@ class Block(Stepwise):
             step = {k: omega / jnp.maximum(bound[k], 0.1) for k in block}
             s = s | F.space.project({k: part[k] + step[k] * force[k] for k in block})
         return s, jnp.max(jnp.stack(met))
+
+    def _visits(self, blocks: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        """The blocks in the order of one step; on the way back, the last one is not visited again."""
+        there = () if self.order == "backward" else blocks
+        return (*there, *blocks[::-1][bool(there) :]) if self.order != "forward" else there
 
 
 def _size(beta: Number) -> Number:

@@ -89,7 +89,7 @@ class ContrastiveHebbian(Clamping):
     """
 
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
-    clamped: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, backward=True)
+    clamped: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
 
 
 class CoupledLearning(Clamping):
@@ -101,7 +101,7 @@ class CoupledLearning(Clamping):
 
     eta: float = 0.1
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
-    clamped: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, backward=True)
+    clamped: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
 
     def __check_init__(self) -> None:
         if not 0 < self.eta <= 1:

@@ -32,7 +32,7 @@ class TwoPhase(Nudged):
 
     nudge: Nudge = Symmetric(0.5)
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
-    nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, backward=True)
+    nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
 
     @abc.abstractmethod
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:

@@ -77,7 +77,7 @@ class Boxed:
     def trainer(self, beta: float) -> Trainer:
         """Equilibrium Propagation with a symmetric nudge and AdamW."""
         depth = len(self.sizes) - 1
-        free, nudged = Block(steps=2 * depth + 2), Block(steps=depth + 1, backward=True)
+        free, nudged = Block(steps=2 * depth + 2), Block(steps=depth + 1, order="backward")
         if self._lateral:
             free, nudged = (Gradient(steps=round(time / EPSILON), epsilon=EPSILON) for time in (7 * depth, depth))
         rule = EquilibriumPropagation(Symmetric(float(beta)), free, nudged)

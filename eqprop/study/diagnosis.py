@@ -52,12 +52,12 @@ def measure(net: Hopfield, trainer: Trainer, theta: Theta, v: Data, s: Layers) -
     exact = jax.tree.map(lambda g: jnp.where(solved, g, 0), exact)
     weights = {syn.post: (gradient["W"][syn.name], exact["W"][syn.name]) for syn in net.synapses}
     outputs = jax.vmap(trainer.F.predict, in_axes=(None, 0, 0))(theta, v, free)
-    low, high = net.activation.low, net.activation.high
+    rho, output = net.rho, [*net.free][-1]
     return {
         "residual": float(jnp.median(phases["free"].residual)),
-        "at_0": {layer: float(jnp.mean(free[layer] <= low)) for layer in net.free},
-        "at_1": {layer: float(jnp.mean(free[layer] >= high)) for layer in net.free},
-        "dead": int(jnp.sum(jnp.all(outputs <= low, axis=0))),
+        "at_0": {layer: float(jnp.mean(free[layer] <= rho[layer].low)) for layer in net.free},
+        "at_1": {layer: float(jnp.mean(free[layer] >= rho[layer].high)) for layer in net.free},
+        "dead": int(jnp.sum(jnp.all(outputs <= rho[output].low, axis=0))),
         "cosine": {layer: cosine_or_none(*pair) for layer, pair in weights.items()},
         "norm": {layer: ratio(*pair) for layer, pair in weights.items()},
     }

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import optax
@@ -227,7 +227,7 @@ class Experiment:
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
         free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared)
         nudged = self._relaxation(
-            kind or chosen.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, backward=True
+            kind or chosen.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, order="backward"
         )
         return Phases(free, nudged, self._nudge())
 
@@ -244,12 +244,18 @@ class Experiment:
         return NUDGES[self.settling.nudge](beta)
 
     def _relaxation(
-        self, kind: str, steps: int | None, usual: tuple[int, int], shared: dict[str, Any], *, backward: bool = False
+        self,
+        kind: str,
+        steps: int | None,
+        usual: tuple[int, int],
+        shared: dict[str, Any],
+        *,
+        order: Literal["forward", "backward", "both"] = "forward",
     ) -> Relaxation:
         """`usual`: sweeps for each of the N layers by block descent, and the time nε for each by gradient steps."""
         sweeps, time = (self.depth * each for each in usual)
         if kind == "block":
-            return Block(steps or sweeps, **shared, omega=self.settling.omega, backward=backward)
+            return Block(steps or sweeps, **shared, omega=self.settling.omega, order=order)
         return Gradient(steps or _iterations(time, self.settling.epsilon), **shared, epsilon=self.settling.epsilon)
 
 

@@ -35,7 +35,7 @@ def weak_feedback(data: Dataset, hidden: int = 500, seed: int = 0) -> list[dict[
         theta["b"][cost.layer] += 0.5
         expected = Backpropagation()(Total(Feedforward(net), cost), theta, v, rest)
         for gamma in GAMMAS:
-            rule = ContrastiveHebbian(Block(steps=60, omega=1.0), Block(steps=60, omega=1.0, backward=True))
+            rule = ContrastiveHebbian(Block(steps=60, omega=1.0), Block(steps=60, omega=1.0, order="backward"))
             found = rule(Total(XieSeung(net, gamma), cost), theta, v, rest)
             rows.append(
                 {

@@ -51,7 +51,7 @@ SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
 SAMPLED, DIRECTED = "Boltzmann machines", "feedback weights of their own"
 EXACT = Block(steps=2000, tol=1e-6, omega=1.0)
-CONVERGED = RecurrentBackpropagation(EXACT, replace(EXACT, backward=True))
+CONVERGED = RecurrentBackpropagation(EXACT, replace(EXACT, order="backward"))
 
 
 def hopfield(layers: Hopfield) -> Hopfield:

@@ -16,9 +16,9 @@ from eqprop.types import Array, Number, PyTree, Theta
 class Staircase(eqx.Module):
     """An Optax schedule: start · factor^k, where k counts how often `every` minibatches were learned.
 
-        >>> schedule = Staircase(0.1, every=100, factor=0.5)
-        >>> print(*(round(float(schedule(count)), 3) for count in (0, 99, 100, 250)))
-        0.1 0.1 0.05 0.025
+    >>> schedule = Staircase(0.1, every=100, factor=0.5)
+    >>> print(*(round(float(schedule(count)), 3) for count in (0, 99, 100, 250)))
+    0.1 0.1 0.05 0.025
     """
 
     start: Any

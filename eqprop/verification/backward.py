@@ -103,7 +103,7 @@ class ErrorsTravelBackwards(Claim):
 @compiled
 def _backpropagated(F: System, net: Hopfield, theta: Theta, v: Data, s: Layers) -> list[Array]:
     """δ_k of each layer from the output on, for all examples."""
-    slopes = {layer: jax.jvp(net.activation, (u,), (jnp.ones_like(u),))[1] for layer, u in s.items()}
+    slopes = {layer: jax.jvp(net.rho[layer], (u,), (jnp.ones_like(u),))[1] for layer, u in s.items()}
     free = F.space.inside(s)
     layers = [*net.free][::-1]
     by_s = jax.vmap(jax.grad(F.cost_at, argnums=2), in_axes=(None, 0, 0))(theta, v, s)

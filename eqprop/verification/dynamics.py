@@ -78,7 +78,7 @@ class Dynamics(Claim):
         out = max(jax.tree.leaves(gaps))
         checks = [at_most("how far clipped steps leave the box", out, 0.0, "states must be clipped")]
         net = F.offer(Hopfield)
-        if net is not None and net.activation == hard_sigmoid:
+        if net is not None and set(net.rho.values()) == {hard_sigmoid}:
             below = jax.tree.map(lambda u: jnp.full_like(u, -0.1), subject.s)
             unclipped, _ = self.steps(Unbounded(F), *given, below)
             clipped, _ = self.steps(F, *given, below)

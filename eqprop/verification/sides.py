@@ -41,7 +41,7 @@ class Sides(Claim):
             at_most("β → 0⁺ beside β → 0⁻", relative(right, left), limit),
         ]
         net, outputs = subject.F.offer(Hopfield), subject.F.offer(Outputs)
-        if net is not None and outputs is not None and clampable(subject) and net.activation == hard_sigmoid:
+        if net is not None and outputs is not None and clampable(subject) and set(net.rho.values()) == {hard_sigmoid}:
             right, left = (np.linalg.norm(side) for side in self.limits(subject, *_kinked(subject, net, outputs)))
             checks += [
                 Check("at an end without a force: ‖β → 0⁺‖", float(right), "> 0.1", bool(right > 0.1)),

@@ -184,7 +184,7 @@ def _pulsed(
             since = t - onset + path.epsilon / 2
             x = jnp.where((since > 0) & (since < width), 1.0, 0.0)
             new, _ = path.move(F, theta, (x, None), 0.0, s, t)
-            learned += plasticity(net.activation(s[layer]), new[layer] - s[layer])
+            learned += plasticity(net.rho[layer](s[layer]), new[layer] - s[layer])
             return (new, learned), (s[layer], learned)
 
         return jax.lax.scan(step, ({layer: jnp.zeros(2)}, jnp.zeros(())), times)[1]

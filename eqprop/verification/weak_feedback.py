@@ -38,14 +38,14 @@ class WeakFeedback(Claim):
     def applies(self, subject: Subject) -> bool:
         if output_cost(subject) is None or not clampable(subject):
             return False
-        return ErrorsTravelBackwards().applies(subject) and not self.net(subject).activation.bend
+        return ErrorsTravelBackwards().applies(subject) and not any(rho.bend for rho in self.net(subject).rho.values())
 
     def check(self, subject: Subject) -> Finding:
         net, cost, v = self.net(subject), output_cost(subject), subject.v
         assert cost is not None  # as it applies
         theta = self.centred(subject)
         gradient, passed, *_ = Backpropagation()(Total(Feedforward(net), cost), theta, v, subject.s)
-        rule = ContrastiveHebbian(Block(steps=100, omega=1.0), Block(steps=100, omega=1.0, backward=True))
+        rule = ContrastiveHebbian(Block(steps=100, omega=1.0), Block(steps=100, omega=1.0, order="backward"))
         updates, states = [], []
         for gamma in GAMMAS:
             found, settled, *_ = rule(Total(XieSeung(net, float(gamma)), cost), theta, v, subject.s)
@@ -71,7 +71,7 @@ class WeakFeedback(Claim):
         """θ with other output biases: the outputs of the forward pass are midway between their bounds on average."""
         net, layer = self.net(subject), [*self.net(subject).free][-1]
         outputs = jax.vmap(Feedforward(net).forward, in_axes=(None, 0))(subject.theta, subject.v[0])[layer]
-        b, middle = subject.theta["b"], (net.activation.low + net.activation.high) / 2
+        b, middle = subject.theta["b"], (net.rho[layer].low + net.rho[layer].high) / 2
         return subject.theta | {"b": b | {layer: b[layer] + middle - outputs.mean(0)}}
 
     def update(self, subject: Subject, gamma: float, gradient: Theta) -> Theta:

@@ -9,12 +9,25 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.cost import Cost, CrossEntropy, SquaredError
-from eqprop.energy import Activation, Hopfield, hard_sigmoid, sigmoid, tanh
+from eqprop.energy import (
+    Activation,
+    AveragePool,
+    Hopfield,
+    MaxPool,
+    Pooling,
+    SoftmaxPool,
+    half_sigmoid,
+    hard_sigmoid,
+    sigmoid,
+    smooth_step,
+    tanh,
+)
 from eqprop.nudge import Holomorphic, Symmetric
+from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient
 from eqprop.rule import EquilibriumPropagation
 from eqprop.total import Blocks, Total, system
-from eqprop.types import Array, Data, Key, Number, Scalar, State, Theta
+from eqprop.types import Array, Data, Key, Number, Scalar, Shape, State, Theta
 from eqprop.verification.base import Subject
 
 EXAMPLES, INPUTS, OUTPUTS = 3, 4, 3
@@ -32,6 +45,7 @@ class Problem:
     rest: Callable[[int], State]
     outputs: int = OUTPUTS
     dark: bool = False
+    inputs: Shape = (INPUTS,)
 
     @property
     def block(self) -> bool:
@@ -48,7 +62,7 @@ class Problem:
     def draw(self, seed: int) -> tuple[Theta, Data, State]:
         """θ, v and the start."""
         key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
-        x = jax.random.uniform(key_x, (EXAMPLES, INPUTS))
+        x = jax.random.uniform(key_x, (EXAMPLES, *self.inputs))
         x = x.at[:, 0].set(0) if self.dark else x
         y = jax.nn.one_hot(jax.random.randint(key_y, (EXAMPLES,), 0, OUTPUTS), OUTPUTS)
         return self.theta(key_theta), (x, y[:, : self.outputs]), self.rest(EXAMPLES)
@@ -64,7 +78,7 @@ def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5, dark: b
 
     def theta(key: Key) -> Theta:
         # Random biases put some units between their bounds and some at one of them.
-        theta = net.init(key, gain)
+        theta = net.init(key, gain) | (cost.init(jax.random.fold_in(key, 1), gain) if cost is not None else {})
         if dark:
             from_input = {synapse.name for synapse in net.synapses if synapse.pre == net.clamped}
             theta["W"] = {k: W.at[0].set(0) if k in from_input else W for k, W in theta["W"].items()}
@@ -72,7 +86,8 @@ def hopfield(net: Hopfield, cost: Cost | None = None, gain: float = 0.5, dark: b
         b = {k: 0.3 + 0.3 * jax.random.normal(q, u.shape) for q, (k, u) in zip(keys, theta["b"].items(), strict=True)}
         return theta | {"b": b}
 
-    return Problem(Total(net, cost or SquaredError()), theta, net.rest, net.free["output"], dark)
+    outputs = net.free.get("output", OUTPUTS)  # a readout stands outside of the network
+    return Problem(Total(net, cost or SquaredError()), theta, net.rest, outputs, dark, dict(net.layers)[net.clamped])
 
 
 def layered(activation: Activation = hard_sigmoid, **kwargs: Any) -> Problem:
@@ -87,6 +102,17 @@ def skip(activation: Activation = hard_sigmoid) -> Problem:
 
 def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
     return hopfield(Hopfield.fully_connected(INPUTS, 7, OUTPUTS, activation=activation), gain=0.4)
+
+
+def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, readout: bool = False) -> Problem:
+    """Two convolutions, each with pooling, and an output layer or a readout."""
+    net = Hopfield.convolutional((8, 8, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation)
+    return hopfield(net, SoftmaxReadout.of(net, OUTPUTS) if readout else None, gain=0.8)
+
+
+def residual() -> Problem:
+    """Convolutions with strides, and a skip past two of them."""
+    return hopfield(Hopfield.residual((4, 4, 1), (2,), OUTPUTS), gain=0.4)
 
 
 def spring_theta(key: Key) -> Theta:
@@ -171,6 +197,12 @@ ZOO = {
     "user F": Problem(system(tilted), spring_theta, springs_at_rest),
 }
 HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
+IMAGES = {
+    "convolution, max": convolutional(MaxPool()),
+    "convolution, softmax": convolutional(SoftmaxPool(), smooth_step),
+    "convolution, average, readout": convolutional(AveragePool(), half_sigmoid, readout=True),
+    "residual": residual(),
+}
 
 
 def pair(width: float = 0.05) -> Subject:
@@ -183,9 +215,9 @@ def pair(width: float = 0.05) -> Subject:
 
 
 # `eqprop verify` leaves these out to save time: other subjects have each of their features.
-SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
+SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty", "cross-entropy")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    name: partial(problem.subject, name) for name, problem in ZOO.items() if name not in SPARED
+    name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES).items() if name not in SPARED
 }
 # This one is so small that its distributions are known exactly, by sums over a grid of states, and over all states of
 # a Boltzmann machine.

@@ -1,0 +1,73 @@
+"""A readout: outputs that are computed from the settled state, and are no part of it."""
+
+from math import prod, sqrt
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from eqprop.cost import OutputCost
+from eqprop.energy.graph import Graph
+from eqprop.errors import InputError
+from eqprop.types import Array, Key, Layers, Number, Scalar, Theta
+
+
+class SoftmaxReadout(OutputCost):
+    """C = −Σ_c y_c log softmax(Wᵀ s + b)_c, where s is the state of `layer` and W, b are weights of their own.
+
+    W and b are θ["readout"]. They learn through ∂F/∂θ like all others: at both ends of a nudge their part is β ∂C/∂θ
+    (Laborieux et al. 2021). The nudge acts on `layer`, so the outputs themselves need not settle.
+
+    units: of the layer that is read.
+    classes: how many outputs there are.
+
+        >>> import eqprop as ep
+        >>> net = ep.Hopfield.convolutional((8, 8, 1), (16,))
+        >>> cost = SoftmaxReadout.of(net, classes=10)
+        >>> theta = net.init(jax.random.key(0)) | cost.init(jax.random.key(1))
+        >>> theta["readout"]["W"].shape
+        (256, 10)
+    """
+
+    units: int = eqx.field(default=1, static=True)
+    classes: int = eqx.field(default=2, static=True)
+
+    @classmethod
+    def of(cls, net: Graph, classes: int, layer: str | None = None, **penalties: Any) -> "SoftmaxReadout":
+        """The readout of a layer of a network: of the last one, unless another is named."""
+        layer = [*net.shapes][-1] if layer is None else layer
+        if layer not in net.shapes:
+            raise InputError(f"layer={layer!r} is not a layer that settles: there are {', '.join(net.shapes)}")
+        return cls(layer=layer, units=prod(net.shapes[layer]), classes=classes, **penalties)
+
+    def __check_init__(self) -> None:
+        for name, value, least in (("units", self.units, 1), ("classes", self.classes, 2)):
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+
+    def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
+        """Weights in the range ±gain/√units, biases zero."""
+        limit = gain / sqrt(self.units)
+        w = jax.random.uniform(key, (self.units, self.classes), minval=-limit, maxval=limit)
+        return {"readout": {"W": w, "b": jnp.zeros(self.classes)}}
+
+    def predict(self, theta: Theta, s: Layers) -> Array:
+        """Wᵀ s + b, before the softmax."""
+        if "readout" not in theta:
+            raise InputError(
+                "theta lacks 'readout': join what the cost's init makes, as in net.init(key) | cost.init(key)"
+            )
+        readout = theta["readout"]
+        return jnp.ravel(super().predict(theta, s)) @ readout["W"] + readout["b"]
+
+    def loss(self, output: Array, y: Array) -> Scalar:
+        """−Σ_c y_c log softmax(output)_c."""
+        return -jnp.sum(y * jax.nn.log_softmax(output))
+
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
+        """½ β ‖WᵀW‖, for β above 0; a negative β only lowers the curvature."""
+        # ∂²C/∂s² = W (diag(p) − ppᵀ) Wᵀ, and what is in brackets lies between 0 and ½.
+        w = theta["readout"]["W"]
+        largest = jnp.max(jnp.sum(jnp.abs(w.T @ w), axis=0))
+        return {self.layer: jnp.maximum(beta, 0) * largest / 2}
