@@ -32,7 +32,7 @@ def run(short: bool) -> Report:
         y = jax.nn.one_hot(jnp.arange(len(x)) % 10, 10)
         feed = Shuffled((x, y), BATCH)
         state = trainer.init(theta, feed, jax.random.key(2))
-        sizes = experiment.sizes(784, 10)
+        sizes = (784, *experiment.network.hidden, 10)
         free, nudged, _ = experiment.phases
         assert isinstance(free, Stepwise) and isinstance(nudged, Stepwise)
         bare = products(sizes, free.steps, nudged.steps, minibatches)

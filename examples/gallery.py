@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 import eqprop as ep
 from eqprop import plots
+from eqprop.study import preset, settling_maps
 from eqprop.study.diagnosis import measure
 from eqprop.study.modes import different_modes
 
@@ -37,6 +38,13 @@ def learn(trainer: ep.Trainer, energy: Any = net, seed: int = 0) -> tuple[Any, l
     return state.theta, history
 
 
+def convolutional() -> tuple[Any, dict[str, Any]]:
+    """The kernel of a convolutional network, and its layers while a digit settles and is nudged to its class."""
+    setup = preset("digits", architecture="conv").build(digits)
+    state, _ = ep.fit(setup.trainer, setup.state, setup.feed, epochs=EPOCHS)
+    return state.theta["W"]["input-conv1"], settling_maps(setup, state.theta)
+
+
 def figures() -> Iterator[tuple[str, Figure]]:
     """By the name of the function that makes them."""
     trainer = ep.Trainer(F, rule, adam, metrics=error, changes=True)
@@ -53,6 +61,9 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "weight_changes", plots.weight_changes(ratios)
 
     yield "receptive_fields", plots.receptive_fields(theta["W"]["input-hidden"], digits.shape)
+    kernel, maps = convolutional()
+    yield "filters", plots.filters(kernel)
+    yield "feature_maps", plots.feature_maps(maps)
     outputs = np.asarray(trainer.predict(theta, digits.test.v))
     predicted = outputs.argmax(1)
     yield "confusion_matrix", plots.confusion_matrix(digits.test.labels, predicted, digits.classes)

@@ -23,7 +23,7 @@ from eqprop.data import NAMES
 from eqprop.energy import Graph
 from eqprop.study import PRESETS, Experiment, evaluate, preset
 
-GROUPS = ("network", "cost", "settling", "learning")
+GROUPS = ("network", "cost", "settling", "learning", "images")
 OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
 TRAIN = ["train", "digits", "--train", "60", "--hidden", "5", "--epochs", "2", "--batch-size", "20"]
 
@@ -280,12 +280,16 @@ BASE: dict[str, Any] = {"hidden": (5,), "epochs": 2, "batch_size": 20, "learning
 GRADIENT: dict[str, Any] = {"relaxation": "gradient", "epsilon": 0.4}
 CROSS_ENTROPY: dict[str, Any] = {"cost": "cross-entropy", "scale": 2.0}
 SGD: dict[str, Any] = {"optimizer": "sgd", "momentum": 0.5, "learning_rate": (0.1,)}
+CONV: dict[str, Any] = {"architecture": "conv", "hidden": (3,), "train": 40}
 SKIP = {"input-hidden", "input-output", "hidden-output"}
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "hidden": ((5, 4), {}),
     "architecture": ("skip", {}),
     "activation": ("tanh", {}),
     "gain": (0.7, {}),
+    "gains": ((0.5, 0.7), {}),
+    "kernel": (5, CONV),
+    "pool": ("average", CONV),
     "bias": (0.2, {}),
     "cost": ("cross-entropy", {}),
     "targets": ((0.2, 0.8), {}),
@@ -295,6 +299,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "nudge": ("one-sided", {}),
     "beta": (0.25, {}),
     "growth": (1.5, {}),
+    "order": ("both", {}),
     "relaxation": ("gradient", {}),
     "nudged_relaxation": ("gradient", {}),
     "omega": (1.0, {}),
@@ -311,6 +316,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "optimizer": ("sgd", {}),
     "learning_rate": ((0.01, 0.02), {}),
     "momentum": (0.9, SGD),
+    "nesterov": (True, SGD),
+    "weight_decay": (0.1, {}),
+    "schedule": ("cosine", {}),
     "balance": (True, {}),
     "changes": (True, {}),
     "decay": (0.5, {}),
@@ -318,6 +326,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "seed": (1, {}),
     "valid": (200, {"train": None, "epochs": 1}),
     "train": (50, {}),
+    "normalise": (True, CONV),
+    "flip": (True, CONV),
+    "crop": (2, CONV),
 }
 
 
@@ -325,7 +336,7 @@ def experiment(settings: dict[str, Any]) -> Experiment:
     chosen: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     for name, value in settings.items():
         chosen[OPTIONS[name]][name] = value
-    base = PRESETS["digits"]
+    base = preset("digits", architecture=settings.get("architecture", "layered"))
     return replace(base, **{group: replace(getattr(base, group), **values) for group, values in chosen.items()})
 
 
@@ -347,14 +358,15 @@ def test_the_table_of_changes_is_complete() -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_option_reaches_the_experiment(name: str) -> None:
-    value, _ = CHANGES[name]
+    value, where = CHANGES[name]
+    kind = {"architecture": "conv"} if where is CONV else {}
     words = [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
     if isinstance(value, bool):
         words = [flag(name) if value else flag(f"no_{name}")]
-    command = parse(["train", "digits", *words])
+    command = parse(["train", "digits", *words, *(["--net", "conv"] if kind else [])])
     assert isinstance(command, Train)
-    assert command.experiment == experiment({name: value})
-    assert command.experiment != PRESETS["digits"]
+    assert command.experiment == experiment(kind | {name: value})
+    assert command.experiment != experiment(kind)
 
 
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "changes"])  # which only records

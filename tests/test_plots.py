@@ -36,6 +36,11 @@ def traces() -> tuple[ep.Trace, ep.Trace]:
 
 FREE, NUDGED = traces()
 
+MAPS = {
+    "input": {"image": RNG.uniform(size=(6, 6, 3))},
+    "conv1": {moment: RNG.uniform(size=(3, 3, 4)) for moment in ("free 1", "nudged 1")},
+    "output": {moment: RNG.uniform(size=10) for moment in ("free 1", "nudged 1")},
+}
 FIGURES: dict[str, Callable[[], Figure]] = {
     "learning_curve": lambda: plots.learning_curve(HISTORY, "a run"),
     "learning_curves": lambda: plots.learning_curves({"one": [HISTORY, HISTORY[:2]], "other": [HISTORY]}),
@@ -46,6 +51,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "angles": lambda: plots.angles({"a rule": [90, 45], "another": [80, 70]}),
     "modes": lambda: plots.modes({"a rule": {"cost": [2, 1], "objective": [1, 0]}, "another": {"cost": [3, 2]}}),
     "receptive_fields": lambda: plots.receptive_fields(WEIGHTS, (3, 4), count=7),
+    "filters": lambda: plots.filters(RNG.normal(size=(3, 3, 1, 6))),
+    "feature_maps": lambda: plots.feature_maps(MAPS),
     "confusion_matrix": lambda: plots.confusion_matrix(TRUE, PREDICTED, ("cat", "dog", "cow")),
     "energy": lambda: plots.energy(FREE, NUDGED, beta=0.7, example=1),
     "states": lambda: plots.states(FREE, NUDGED, target=2, epsilon=0.5),
@@ -187,6 +194,23 @@ def test_fewer_units_than_asked_for_are_all_shown() -> None:
     assert len(plots.receptive_fields(WEIGHTS[:, :2], (3, 4)).axes[0].images) == 2
 
 
+def test_filters_of_three_channels_are_in_colour_and_others_have_a_scale() -> None:
+    colour, grey = plots.filters(RNG.normal(size=(3, 3, 3, 5))), plots.filters(RNG.normal(size=(3, 3, 1, 5)))
+    picture = np.asarray(colour.axes[0].images[0].get_array())
+    assert picture.shape == (7, 11, 3) and len(colour.axes) == 1  # 2 rows of 3 tiles, with a pixel between them
+    assert len(grey.axes) == 2 and grey.axes[1].get_ylabel() == "weight"
+
+
+def test_feature_maps_have_one_scale_for_all_moments_of_a_layer() -> None:
+    figure = plots.feature_maps(MAPS)
+    first, second = (figure.axes[2 + k].images[0] for k in range(2))
+    assert first.get_clim() == second.get_clim()
+    every = np.concatenate([maps.ravel() for maps in MAPS["conv1"].values()])
+    assert first.get_clim() == pytest.approx((every.min(), every.max()))
+    heights = [bar.get_height() for bar in figure.axes[4].patches]
+    np.testing.assert_allclose(heights, MAPS["output"]["free 1"])
+
+
 def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
     axes = FIGURES["confusion_matrix"]().axes[0]
     counts = sklearn.metrics.confusion_matrix(TRUE, PREDICTED)
@@ -285,6 +309,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "not finite": (lambda: plots.receptive_fields(WEIGHTS * np.nan, (3, 4)), "finite"),
     "no units": (lambda: plots.receptive_fields(WEIGHTS[:, :0], (3, 4)), "none"),
     "count": (lambda: plots.receptive_fields(WEIGHTS, (3, 4), count=0), "count=0"),
+    "a matrix as kernel": (lambda: plots.filters(WEIGHTS), r"kernel of shape \(12, 30\)"),
+    "no maps": (lambda: plots.feature_maps({}), "path is empty"),
     "one-hot": (lambda: plots.confusion_matrix(np.eye(3), np.eye(3), "abc"), r"true has shape \(3, 3\)"),
     "lengths": (lambda: plots.confusion_matrix([0, 1], [0], "ab"), "2 examples, predicted 1"),
     "unknown class": (lambda: plots.confusion_matrix([0, 1], [0, 2], "ab"), "predicted has classes 0 to 2"),

@@ -18,6 +18,7 @@ from eqprop.store.atomic import write_figure
 from eqprop.study import (
     CostOptions,
     Experiment,
+    ImageOptions,
     LearningOptions,
     NetworkOptions,
     SettlingOptions,
@@ -25,7 +26,9 @@ from eqprop.study import (
     experiment_of,
     perform,
     preset,
+    settling_maps,
 )
+from eqprop.total import Blocks
 
 
 @dataclass(frozen=True)
@@ -54,23 +57,24 @@ class OutputOptions:
 class Train:
     """Train a network by equilibrium propagation, or by one of its relatives."""
 
-    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion"]] = "digits"
+    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]] = "digits"
     """the data set; it decides some of the defaults below"""
     network: NetworkOptions = field(default_factory=NetworkOptions)
     cost: CostOptions = field(default_factory=CostOptions)
     settling: SettlingOptions = field(default_factory=SettlingOptions)
     learning: LearningOptions = field(default_factory=LearningOptions)
+    images: ImageOptions = field(default_factory=ImageOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Train":
         """The command that carries out the experiment."""
-        parts = (experiment.network, experiment.cost, experiment.settling, experiment.learning)
+        parts = (experiment.network, experiment.cost, experiment.settling, experiment.learning, experiment.images)
         return cls(experiment.dataset, *parts)  # pyright: ignore[reportArgumentType]
 
     @property
     def experiment(self) -> Experiment:
-        return Experiment(self.dataset, self.network, self.cost, self.settling, self.learning)
+        return Experiment(self.dataset, self.network, self.cost, self.settling, self.learning, self.images)
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output
@@ -104,13 +108,21 @@ class Train:
 
 
 def draw(run: Run, trained: Trained) -> None:
-    """The learning curve, and what the first layer looks for if inputs are images, in the run's folder."""
+    """The learning curve, and what the first layer looks for if inputs are images, in the run's folder.
+
+    Of a convolutional network also what its layers come to while an image settles and is nudged.
+    """
     from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
 
     title = f"{trained.result['dataset']}, {trained.result['net']}"
     write_figure(run.folder / "learning_curve.png", plots.learning_curve(trained.history, title))
-    if len(shape := trained.setup.data.shape) == 2:
-        first = next(W for name, W in trained.state.theta["W"].items() if name.startswith("input-"))
+    first = next(W for name, W in trained.state.theta["W"].items() if name.startswith("input-"))
+    if trained.setup.experiment.convolves:
+        write_figure(run.folder / "filters.png", plots.filters(first, title=title))
+        if trained.setup.trainer.F.offer(Blocks) is not None:
+            maps = settling_maps(trained.setup, trained.state.theta)
+            write_figure(run.folder / "feature_maps.png", plots.feature_maps(maps, title=title))
+    elif len(shape := trained.setup.data.shape) == 2:
         write_figure(run.folder / "receptive_fields.png", plots.receptive_fields(first, shape, title=title))
 
 
@@ -142,7 +154,7 @@ def check_agreement(before: Experiment, now: Experiment) -> None:
     """Refuse to go on with a run by other settings than it began with, except for the number of epochs."""
     old, new = before.flat(), now.flat()
     for name in old:
-        if old[name] != new[name] and name != "epochs":
+        if old[name] != new[name] and (name != "epochs" or old["schedule"] == "cosine"):
             raise InputError(
                 f"{name} is {new[name]}, but the run was begun with {old[name]}: "
                 "leave the option out to go on with the run, or start a new one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -48,6 +49,12 @@ class Split:
         """The class of each example as an integer."""
         return self.y.argmax(axis=1)
 
+    def colours(self, image: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the deviation of each channel over all images, the last axis of whose shape is the channels."""
+        pixels = self.x.reshape(-1, image[-1])
+        mean, square = pixels.mean(axis=0, dtype=np.float64), np.square(pixels).mean(axis=0, dtype=np.float64)
+        return mean.astype(np.float32), np.sqrt(np.maximum(square - mean**2, 1e-12)).astype(np.float32)
+
     def __len__(self) -> int:
         return len(self.x)
 
@@ -70,7 +77,14 @@ class Dataset:
     @property
     def widths(self) -> tuple[int, int]:
         """The numbers of inputs and of classes."""
-        return self.train.x.shape[1], self.train.y.shape[1]
+        return prod(self.train.x.shape[1:]), self.train.y.shape[1]
+
+    @property
+    def image(self) -> tuple[int, ...]:
+        """(height, width, channels) of one input; refused if it is no image."""
+        if len(self.shape) not in (2, 3):
+            raise InputError(f"the inputs of {self.name} have the shape {self.shape}, which is not that of an image")
+        return (*self.shape, 1) if len(self.shape) == 2 else self.shape
 
     def hold_out(self, valid: int) -> Dataset:
         """The same data as `load` cuts them, with the last `valid` of the training examples for validation."""

@@ -5,6 +5,7 @@
 
 from eqprop.plots.distribution import spread
 from eqprop.plots.gradient import against_residual, gradient_error
+from eqprop.plots.images import feature_maps, filters
 from eqprop.plots.learning import angles, learning_curve, learning_curves, modes, rivals, weight_changes
 from eqprop.plots.network import confusion_matrix, receptive_fields
 from eqprop.plots.phases import energy, settling, states
@@ -18,6 +19,8 @@ __all__ = [
     "angles",
     "confusion_matrix",
     "energy",
+    "feature_maps",
+    "filters",
     "gradient_error",
     "learning_curve",
     "learning_curves",

@@ -9,9 +9,10 @@ from eqprop.study.base import Study
 from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.study.methods import METHODS, Method
-from eqprop.study.options import CostOptions, LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
 from eqprop.study.presets import PRESETS, preset
 from eqprop.study.training import Trained, evaluate, experiment_of, perform, reopen
+from eqprop.study.watching import settling_maps
 
 __all__ = [
     "METHODS",
@@ -19,6 +20,7 @@ __all__ = [
     "Campaign",
     "CostOptions",
     "Experiment",
+    "ImageOptions",
     "LearningOptions",
     "Method",
     "NetworkOptions",
@@ -33,4 +35,5 @@ __all__ = [
     "perform",
     "preset",
     "reopen",
+    "settling_maps",
 ]

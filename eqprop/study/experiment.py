@@ -10,16 +10,18 @@ import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, Split
-from eqprop.energy import ACTIVATIONS, ARCHITECTURES, Directed, Hopfield
+from eqprop.energy import ACTIVATIONS, ARCHITECTURES, POOLINGS, Directed, Hopfield
 from eqprop.errors import InputError
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
+from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
 from eqprop.study.methods import METHODS, Method, Network, Phases, hopfield
-from eqprop.study.options import CostOptions, LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
 from eqprop.study.parsing import from_dict
 from eqprop.total import Total
-from eqprop.train import Arrays, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
+from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
+from eqprop.types import Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
     "one-sided": OneSided,
@@ -27,12 +29,14 @@ NUDGES: dict[str, type[Nudge]] = {
     "symmetric": Symmetric,
     "holomorphic": Holomorphic,
 }
+IMAGE_ARCHITECTURES = ("conv", "residual")
 
 
 class Setup(NamedTuple):
     """What an experiment makes of a data set: everything that training needs.
 
-    experiment, data: what it was made of.
+    experiment: what it was made of.
+    data: the data set, as the network takes it.
     train: those training examples of the data that the experiment uses.
     net: the energy.
     trainer: trains it.
@@ -51,7 +55,7 @@ class Setup(NamedTuple):
     @property
     def name(self) -> str:
         """The network in short, as 784-500-10."""
-        return self.experiment.network_name(*self.data.widths)
+        return self.experiment.network_name(*self.experiment.widths(self.data))
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,15 @@ class Experiment:
     cost: CostOptions = field(default_factory=CostOptions)
     settling: SettlingOptions = field(default_factory=SettlingOptions)
     learning: LearningOptions = field(default_factory=LearningOptions)
+    images: ImageOptions = field(default_factory=ImageOptions)
 
     def __post_init__(self) -> None:
         if self.dataset not in NAMES:
             raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
         self._check_ranges()
-        if len(rates := self.learning.learning_rate) not in (0, 1, self.depth):
-            raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {self.depth} layers")
+        layers = self.depth + (self.cost.cost == "readout")
+        if len(rates := self.learning.learning_rate) not in (0, 1, layers):
+            raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {layers} layers")
         if self.learning.balance and len(rates) > 1:
             raise InputError(f"learning_rate={rates} with balance, which finds the layers' rates itself: give one rate")
         if self.learning.balance and self.method.network is Directed:
@@ -80,7 +86,8 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
-        _ = self.parts  # which check themselves
+        self._check_images()
+        _ = self.phases, self._cost()  # which check themselves
         if self.network.architecture == "fully-connected" and self.method.network is not hopfield:
             self._energy(self.layers(2, 2))  # which most other energies refuse
 
@@ -98,6 +105,10 @@ class Experiment:
             raise InputError(f"gain={self.network.gain}: give a positive number")
         if not abs(self.network.bias) < inf:
             raise InputError(f"bias={self.network.bias}: give a finite number")
+        if not 0 <= self.learning.weight_decay < inf:
+            raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
+        if not all(0 < gain < inf for gain in self.network.gains):
+            raise InputError(f"gains={self.network.gains}: give positive numbers")
         for name in ("decay", "growth"):
             if not 0 < values[name] < inf:
                 raise InputError(f"{name}={values[name]}: give a positive factor, 1 for no change")
@@ -108,6 +119,36 @@ class Experiment:
                 f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
                 "hidden ones are one layer: give one number of units"
             )
+
+    def _check_images(self) -> None:
+        """Refuse settings for images where there are none, and others where they do not apply."""
+        net, usual = self.network, NetworkOptions()
+        if not self.convolves:
+            for name, value in {"kernel": net.kernel, "pool": net.pool}.items():
+                if value != getattr(usual, name):
+                    raise InputError(f"{name}={value!r} is for convolutions: choose --net conv, or leave it out")
+            if self.images != ImageOptions():
+                raise InputError(f"{self.images}: these are for networks that see images; choose --net conv")
+            if self.cost.cost == "readout":
+                raise InputError("cost='readout' is for networks that see images: choose --net conv, or cross-entropy")
+            return
+        if not net.hidden:
+            raise InputError(f"hidden=() with architecture={net.architecture!r}: give the channels of each layer")
+        if net.architecture == "residual" and (net.kernel, net.pool) != (usual.kernel, usual.pool):
+            raise InputError("residual blocks have kernels of 3 × 3 and no pooling: leave --kernel and --pool out")
+        if net.kernel % 2 == 0 or net.kernel < 1:
+            raise InputError(f"kernel={net.kernel}: give an odd number of pixels")
+        if self.images.crop < 0:
+            raise InputError(f"crop={self.images.crop}: give a whole number of pixels, 0 or more")
+        if self.learning.balance:
+            raise InputError("balance is for networks of vectors: give a learning rate for each layer instead")
+        if net.gains and len(net.gains) != (count := len(self._synapse_names()) + (self.cost.cost == "readout")):
+            raise InputError(f"gains={net.gains}: give one for each of the {count} synapses, or none")
+
+    @property
+    def convolves(self) -> bool:
+        """Whether the network sees images and not vectors."""
+        return self.network.architecture in IMAGE_ARCHITECTURES
 
     @classmethod
     def from_dict(cls, values: Any, where: str = "the settings") -> "Experiment":
@@ -127,16 +168,20 @@ class Experiment:
     @property
     def depth(self) -> int:
         """N, the number of layers that settle, hidden and output."""
-        return len(self.network.hidden) + 1
+        each = 2 if self.network.architecture == "residual" else 1
+        return each * len(self.network.hidden) + (self.cost.cost != "readout")
 
-    def sizes(self, inputs: int, outputs: int) -> tuple[int, ...]:
-        """Units of each layer, from input to output."""
-        return (inputs, *self.network.hidden, outputs)
+    def widths(self, data: Dataset) -> tuple[int | Shape, int]:
+        """The number of inputs, or their shape if the network sees images, and the number of classes."""
+        inputs, outputs = data.widths
+        return (data.image if self.convolves else inputs), outputs
 
-    def network_name(self, inputs: int, outputs: int) -> str:
-        """The network in short: 784-500-10, or 784-500-10-skip."""
+    def network_name(self, inputs: int | Shape, outputs: int) -> str:
+        """The network in short: 784-500-10, or 28x28x1-32-64-10-conv."""
         kind = self.network.architecture
-        return "-".join(map(str, self.sizes(inputs, outputs))) + (f"-{kind}" if kind != "layered" else "")
+        first = "x".join(map(str, inputs)) if isinstance(inputs, tuple) else inputs
+        sizes = "-".join(map(str, (first, *self.network.hidden, outputs)))
+        return sizes + (f"-{kind}" if kind != "layered" else "")
 
     @property
     def method(self) -> Method:
@@ -150,25 +195,51 @@ class Experiment:
         return tuple(self.method.rate * rate for rate in self.learning.learning_rate or (usual,))
 
     @cached_property
-    def parts(self) -> tuple[OutputCost, Phases]:
-        """The cost, the relaxations and the nudge, which refuse settings that they cannot take."""
-        return _cost(self.cost), self._phases()
-
-    @property
     def phases(self) -> Phases:
-        """How the network settles, and how it is nudged in the first epoch."""
-        return self.parts[1]
+        """How the network settles, and how it is nudged in the first epoch; refuses what it cannot take."""
+        return self._phases()
 
     def build(self, data: Dataset) -> Setup:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
+        data = self.prepare(data)
         train = self.training_part(data)
-        feed = (Shuffled if self.learning.shuffle else InOrder)(train.v, self.learning.batch_size)
-        net, trainer = self.assemble(*data.widths, feed.batches)
+        feed = (Shuffled if self.learning.shuffle else InOrder)(train.v, self.learning.batch_size, self._augment())
+        net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
-        theta = net.init(init_key, self.network.gain)
-        theta["b"][self.parts[0].layer] += self.network.bias
-        state = trainer.init(theta, feed, train_key, valid=len(data.valid))
+        state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
+
+    def prepare(self, data: Dataset) -> Dataset:
+        """The data set as the network takes it: for convolutions, images, which may be normalised."""
+        if not self.convolves:
+            return data
+        mean, deviation = self.training_part(data).colours(data.image) if self.images.normalise else (0.0, 1.0)
+        parts = {
+            part: replace(split, x=(split.x.reshape(-1, *data.image) - mean) / deviation)
+            for part, split in (("train", data.train), ("valid", data.valid), ("test", data.test))
+        }
+        return replace(data, **parts)
+
+    def _augment(self) -> FlipAndCrop | None:
+        chosen = self.images
+        return FlipAndCrop(chosen.flip, chosen.crop) if chosen.flip or chosen.crop else None
+
+    def _theta(self, net: Network, trainer: Trainer, key: Key) -> Theta:
+        """The weights that training begins with."""
+        cost, gains = trainer.F.cost, self.network.gains  # pyright: ignore[reportAttributeAccessIssue]  (a Total)
+        each = dict(zip(self._synapse_names(), gains, strict=False)) if gains else self.network.gain
+        theta = net.init(key, each)  # pyright: ignore[reportArgumentType]
+        theta |= cost.init(jax.random.fold_in(key, 1), gains[-1] if gains else self.network.gain)
+        if self.cost.cost == "readout":
+            theta["readout"]["b"] += self.network.bias
+        else:
+            theta["b"][cost.layer] += self.network.bias
+        return theta
+
+    def _synapse_names(self) -> list[str]:
+        """The synapses in order, whatever the sizes of the data."""
+        side = 2 ** (len(self.network.hidden) + 3)
+        return [synapse.name for synapse in self.layers((side, side, 1) if self.convolves else 1, 1).synapses]
 
     def training_part(self, data: Dataset) -> Split:
         """The training examples that the experiment uses; refused if there are not enough."""
@@ -177,20 +248,20 @@ class Experiment:
             raise InputError(f"train={wanted}: there are {available} training examples besides the held-out ones")
         return data.train[:wanted]
 
-    def assemble(self, inputs: int, outputs: int, batches: int = 1) -> tuple[Network, Trainer]:
-        """The energy and its trainer, for examples with these numbers of inputs and outputs.
+    def assemble(self, inputs: int | Shape, outputs: int, batches: int = 1) -> tuple[Network, Trainer]:
+        """The energy and its trainer, for examples with these numbers of inputs (or images of a shape) and outputs.
 
         `batches`: minibatches in an epoch, after which rates decay and the nudge grows.
         """
-        layers, cost, chosen = self.layers(inputs, outputs), self.parts[0], self.learning
-        net = self._energy(layers)
-        plain = _optimizer(chosen.optimizer, chosen.momentum, layers if chosen.balance else None, self.method.shrink)
-        rates = self.rates
-        each = rates[0] if len(rates) == 1 else net.per_layer(dict(zip(net.free, rates, strict=True)))
+        layers, chosen = self.layers(inputs, outputs), self.learning
+        net, cost = self._energy(layers), self._cost(layers, outputs)
+        balanced_net = layers if chosen.balance else None
+        sgd = (chosen.momentum, chosen.nesterov)
+        plain = _optimizer(chosen.optimizer, sgd, chosen.weight_decay, balanced_net, self.method.shrink)
         trainer = Trainer(
             Total(net, cost),
             self._rule(batches),
-            Rated(plain, each, Staircase(1.0, batches, chosen.decay)),
+            Rated(plain, self._rates(net), self._schedule(batches)),
             persistent=self.settling.persistent or self.method.persistent,
             metrics={"error": cost.misclassified},
             watch={"angle": net.angle} if isinstance(net, Directed) else {},
@@ -198,10 +269,43 @@ class Experiment:
         )
         return net, trainer
 
-    def layers(self, inputs: int, outputs: int) -> Hopfield:
+    def _rates(self, net: Network) -> Any:
+        """One learning rate, or a tree like θ with those of the layers."""
+        rates = self.rates
+        if len(rates) == 1:
+            return rates[0]
+        tree = net.per_layer(dict(zip(net.free, rates, strict=False)))
+        return tree | ({"readout": rates[-1]} if self.cost.cost == "readout" else {})
+
+    def _schedule(self, batches: int) -> Staircase | Cosine:
+        chosen = self.learning
+        if chosen.schedule == "cosine":
+            return Cosine(1.0, batches * chosen.epochs)
+        return Staircase(1.0, batches, chosen.decay)
+
+    def layers(self, inputs: int | Shape, outputs: int) -> Hopfield:
         """The layers and synapses, on which the method may put another energy."""
-        activation = ACTIVATIONS[self.network.activation]
-        return ARCHITECTURES[self.network.architecture](*self.sizes(inputs, outputs), activation=activation)
+        chosen, activation = self.network, ACTIVATIONS[self.network.activation]
+        if isinstance(inputs, tuple):
+            told = None if self.cost.cost == "readout" else outputs
+            if chosen.architecture == "residual":
+                return Hopfield.residual(inputs, chosen.hidden, told, activation=activation)
+            pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
+            stride, kernel = 2 if pool is None else 1, chosen.kernel
+            return Hopfield.convolutional(
+                inputs, chosen.hidden, told, kernel=kernel, stride=stride, pool=pool, activation=activation
+            )
+        return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
+
+    def _cost(self, layers: Hopfield | None = None, outputs: int = 2) -> OutputCost:
+        """The cost; without layers, to see whether its settings will do."""
+        chosen = self.cost
+        penalties: dict[str, Any] = {"l1": chosen.l1, "l2": chosen.l2}
+        if chosen.cost == "readout":
+            return SoftmaxReadout.of(layers, outputs, **penalties) if layers else SoftmaxReadout(**penalties)
+        if chosen.cost == "squared":
+            return SquaredError(low=chosen.targets[0], high=chosen.targets[1], **penalties)
+        return CrossEntropy(scale=chosen.scale, **penalties)
 
     def _energy(self, layers: Hopfield) -> Network:
         """The energy that the method puts on the layers."""
@@ -225,7 +329,7 @@ class Experiment:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
-        free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared)
+        free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared, order=chosen.order)
         nudged = self._relaxation(
             kind or chosen.relaxation, chosen.nudged_steps, (1, 1), {} if kind else shared, order="backward"
         )
@@ -266,22 +370,21 @@ def _iterations(time: float, epsilon: float) -> int:
     return ceil(round(time / epsilon, 6))
 
 
-def _cost(chosen: CostOptions) -> OutputCost:
-    if chosen.cost == "squared":
-        return SquaredError(l1=chosen.l1, l2=chosen.l2, low=chosen.targets[0], high=chosen.targets[1])
-    return CrossEntropy(l1=chosen.l1, l2=chosen.l2, scale=chosen.scale)
-
-
 # Functions are part of a compiled program and equal only to themselves. They are kept, so that the same settings give
 # the same functions, and building an experiment again does not compile it again.
 
 
 @cache
 def _optimizer(
-    name: str, momentum: float, balanced_net: Hopfield | None, shrink: float
+    name: str, sgd: tuple[float, bool], weight_decay: float, balanced_net: Hopfield | None, shrink: float
 ) -> optax.GradientTransformation:
     """The optimizer of learning rate 1; with `balanced_net`, the rates of its layers are scaled."""
-    parts = [optax.adam(1.0) if name == "adam" else optax.sgd(1.0, momentum or None)]
+    momentum, nesterov = sgd
+    if name == "adam":
+        parts = [optax.adamw(1.0, weight_decay=weight_decay) if weight_decay else optax.adam(1.0)]
+    else:
+        parts = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
+        parts += [optax.sgd(1.0, momentum or None, nesterov)]
     parts += [balanced(balanced_net)] if balanced_net is not None else []
     # With the sign of a descent, as the optimizer has negated the gradient already.
     parts += [optax.add_decayed_weights(-shrink)] if shrink else []

@@ -1,7 +1,9 @@
 """The settings of an experiment, in the groups in which the command line shows them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from eqprop.study.methods import METHODS
 
@@ -13,14 +15,26 @@ class NetworkOptions:
     """what the network is"""
 
     hidden: tuple[int, ...] = (500,)
-    """units of each hidden layer; none for a network without"""
-    architecture: Literal["layered", "skip", "fully-connected"] = "layered"
-    """each layer joined to the next; the output joined to all layers besides; or every unit to every other, which has
-    one hidden layer"""
-    activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh"] = "hard_sigmoid"
-    """ρ; the paper's is the hard sigmoid; with noise the default is tanh, for noise leaves any box"""
+    """units of each hidden layer, or channels of each convolution or residual block; none for a network without"""
+    architecture: Annotated[
+        Literal["layered", "skip", "fully-connected", "conv", "residual"], tyro.conf.arg(aliases=["--net"])
+    ] = "layered"
+    """each layer joined to the next; the output joined to all layers besides; every unit to every other, which has one
+    hidden layer; convolutions in a row; or blocks of two convolutions with a skip past both"""
+    activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh", "half_sigmoid", "relu6", "smooth_step"] = (
+        "hard_sigmoid"
+    )
+    """ρ; the paper's is the hard sigmoid; with noise the default is tanh, for noise leaves any box; in convolutional
+    networks, inputs and outputs have none"""
+    kernel: int = 3
+    """conv: side of the kernels, an odd number of pixels"""
+    pool: Literal["max", "average", "softmax", "none"] = "max"
+    """conv: what sums up each 2 × 2 pixels behind a convolution; none: convolutions take every other pixel instead"""
     gain: float = 0.5
-    """initial weights: this times Glorot & Bengio's range; the paper's is 1, deep networks start better at 0.5"""
+    """initial weights: this times Glorot & Bengio's range, or times 1/√fan_in for convolutions; the paper's is 1, deep
+    networks start better at 0.5"""
+    gains: tuple[float, ...] = ()
+    """a gain for each synapse in order, the readout last; none: the same for all"""
     bias: float = 0.0
     """initial biases of the outputs; those of hidden layers are 0"""
 
@@ -29,8 +43,9 @@ class NetworkOptions:
 class CostOptions:
     """what is wanted"""
 
-    cost: Literal["squared", "cross-entropy"] = "squared"
-    """squared error (the paper's) or softmax cross-entropy"""
+    cost: Literal["squared", "cross-entropy", "readout"] = "squared"
+    """squared error (the paper's), softmax cross-entropy, or the cross-entropy of a readout with weights of its own,
+    which is no part of the state (networks for images)"""
     targets: tuple[float, float] = (0.0, 1.0)
     """squared error: what an output ought to be for other classes, and for its own; 0.2 0.8 keep off the ends of the
     box, where an output feels no small nudge"""
@@ -53,6 +68,8 @@ class SettlingOptions:
     """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
     growth: float = 1.0
     """β is multiplied by it after each epoch"""
+    order: Literal["forward", "both"] = "forward"
+    """block descent in the free phase: from input to output, or there and back in each step, which suits pooling"""
     relaxation: Literal["block", "gradient"] = "block"
     """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
     synapses within a layer make the steps of block descent short"""
@@ -79,6 +96,18 @@ class SettlingOptions:
 
 
 @dataclass(frozen=True)
+class ImageOptions:
+    """what is done to images (conv and residual)"""
+
+    normalise: bool = False
+    """subtract the mean of each channel over the training images, and divide by the deviation"""
+    flip: bool = False
+    """show each image mirrored left to right by chance"""
+    crop: int = 0
+    """shift each image by up to this many pixels either way"""
+
+
+@dataclass(frozen=True)
 class LearningOptions:
     """how the weights change"""
 
@@ -94,6 +123,13 @@ class LearningOptions:
     """one for all, or one for each of the N layers in order; none: 0.002 / N for adam, 0.2 / N for sgd"""
     momentum: float = 0.0
     """of sgd"""
+    nesterov: bool = False
+    """look ahead by the momentum"""
+    weight_decay: float = 0.0
+    """the part of itself that each number of θ loses in an update, at a learning rate of 1; the gradient of half its
+    square in sgd, decoupled in adam"""
+    schedule: Literal["staircase", "cosine"] = "staircase"
+    """learning rates fall by the factor of decay after each epoch, or along half a cosine to 0 over all epochs"""
     balance: bool = False
     """scale the rate of each layer so that ‖ΔW_k‖/‖W_k‖ is the same for all, as the paper chose its rates"""
     changes: bool = False

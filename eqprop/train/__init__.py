@@ -1,15 +1,18 @@
 """Training: feeds of minibatches, the update of one, the loop over them, epochs."""
 
+from eqprop.train.augment import FlipAndCrop
 from eqprop.train.balance import balanced
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
-from eqprop.train.rates import Rated, Staircase
+from eqprop.train.rates import Cosine, Rated, Staircase
 from eqprop.train.trainer import Trainer, TrainState, update
 
 __all__ = [
     "Arrays",
     "Batch",
+    "Cosine",
     "Feed",
+    "FlipAndCrop",
     "Given",
     "InOrder",
     "Iterated",

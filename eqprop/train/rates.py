@@ -33,6 +33,22 @@ class Staircase(eqx.Module):
         return self.start * jnp.asarray(self.factor, float) ** (jnp.asarray(count) // self.every)
 
 
+class Cosine(eqx.Module):
+    """An Optax schedule: start · ½ (1 + cos(π k / steps)) after k of `steps` minibatches, and 0 from then on.
+
+    >>> schedule = Cosine(0.1, steps=100)
+    >>> print(*(round(float(schedule(count)), 3) for count in (0, 50, 100)))
+    0.1 0.05 0.0
+    """
+
+    start: Any
+    steps: int | Array
+
+    def __call__(self, count: Number) -> Array:
+        done = jnp.minimum(jnp.asarray(count) / self.steps, 1.0)
+        return self.start * (1 + jnp.cos(jnp.pi * done)) / 2
+
+
 class RatedState(NamedTuple):
     """The optimizer's state, and how many updates were made."""
 
