@@ -204,7 +204,9 @@ def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
 
 
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("mode", ["fast", "as-written", "as-published"])
+@pytest.mark.parametrize(
+    "mode", ["fast", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("as-written", "as-published"))]
+)
 def test_a_campaign_writes_its_report_and_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
@@ -251,6 +253,7 @@ def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys:
     assert "eqprop reproduce fast" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("digits")
 def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     options = ["--nets", "1", "--seeds", "2", "--train", "200", "--valid", "100", "--epochs", "2", "--run-dir"]
@@ -298,6 +301,7 @@ def test_bad_input_is_refused(
     assert list(tmp_path.iterdir()) == []  # nothing was begun
 
 
+@pytest.mark.slow
 def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +341,7 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_two_forms_that_are_the_same_are_found_to_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,7 +198,9 @@ def test_the_sentence_about_the_step_size_is_what_the_numbers_say(longer: float,
 
 
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize(
+    "name", ["sign", *(pytest.param(name, marks=pytest.mark.slow) for name in ("epsilon", "depth"))]
+)
 def test_a_study_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
