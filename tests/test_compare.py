@@ -14,11 +14,12 @@ from eqprop.study import METHODS, update_times
 from eqprop.study.relatives import Comparison
 from eqprop.study.training import errors
 from eqprop.train import fit
+from marks import slow_but
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", slow_but(METHODS, "equilibrium", "backpropagation"))
 def test_every_method_learns(method: str) -> None:
     """A smaller network on fewer digits than `eqprop compare` takes: there, errors are 1 to 4 %."""
     experiment = Comparison().experiment("digits", method)

@@ -19,14 +19,11 @@ import pytest
 import eqprop
 import eqprop.plots
 import eqprop.sklearn
+from marks import slow_but
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SLOW = {"own-energy", "paper-in-ten-minutes", "scikit-learn"}  # pages that train or verify a dozen networks
-PAGES = [
-    pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else ())
-    for page in sorted((DOCS / "tutorials").glob("*.md"))
-]
+PAGES = slow_but(sorted((DOCS / "tutorials").glob("*.md")), DOCS / "tutorials" / "first-energy.md")
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],

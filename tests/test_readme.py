@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from marks import slow, slow_but
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-SLOW = {"gallery"}  # draws every figure there is
-EXAMPLES = [
-    pytest.param(script, marks=pytest.mark.slow if script.stem in SLOW else ())
-    for script in sorted((ROOT / "examples").glob("*.py"))
-]
+EXAMPLES = slow_but(sorted((ROOT / "examples").glob("*.py")), ROOT / "examples" / "settling.py")
 
 
 @pytest.mark.parametrize(
     "code",
-    [*SNIPPETS[1:3], pytest.param(SNIPPETS[3], marks=pytest.mark.slow)],
+    [*SNIPPETS[1:3], slow(SNIPPETS[3])],
     ids=["scikit-learn", "your own energy", "verify"],
 )
 def test_the_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:

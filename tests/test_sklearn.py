@@ -29,9 +29,17 @@ QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-@parametrize_with_checks([EqPropClassifier(), EqPropRegressor()])
+@parametrize_with_checks([EqPropClassifier()])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     """All of them, with none that is expected to fail."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@parametrize_with_checks([EqPropRegressor()])
+def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -> None:
+    """All of them as well; most go the way of the classifier's, through what the two share."""
     check(estimator)
 
 
