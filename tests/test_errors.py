@@ -22,6 +22,7 @@ import eqprop as ep
 from command import run
 from eqprop.data.registry import FILE_SETS
 from eqprop.study import Experiment
+from marks import slow
 
 # The sizes of tests/test_cli.py, so that the same programs serve.
 TRAIN = ["train", "digits", "--train", "60", "--hidden", "5", "--epochs", "2", "--batch-size", "20", "--beta", "0.5"]
@@ -311,7 +312,7 @@ def test_command_refuses(
     assert files(place) == before
 
 
-@pytest.mark.parametrize("case", ["checkpoint, a bit flipped", "config, number for a list"])
+@pytest.mark.parametrize("case", ["config, number for a list", slow("checkpoint, a bit flipped")])
 def test_a_real_process_shows_the_reason_and_no_traceback(place: Path, case: str) -> None:
     spoil, command, names, says = SPOILT[case]
     spoil(place)

@@ -274,6 +274,7 @@ def test_a_state_keeps_its_precision_layer_by_layer(accelerate: bool) -> None:
     assert {k: u.dtype for k, u in s.items()} == {k: u.dtype for k, u in mixed.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_the_flow_in_a_box_is_the_limit_of_the_papers_clipped_steps() -> None:
     # Biases draw the last two layers to 0, where they wait until the first has risen and pulls them up again.
