@@ -17,7 +17,7 @@ EXAMPLES = slow_but(sorted((ROOT / "examples").glob("*.py")), ROOT / "examples" 
 
 @pytest.mark.parametrize(
     "code",
-    [*SNIPPETS[1:3], slow(SNIPPETS[3])],
+    [slow(SNIPPETS[1]), SNIPPETS[2], slow(SNIPPETS[3])],
     ids=["scikit-learn", "your own energy", "verify"],
 )
 def test_the_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:

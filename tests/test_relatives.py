@@ -71,6 +71,7 @@ def test_recurrent_backpropagation_is_the_implicit_gradient_of_any_energy(name: 
     assert relative(found, expected) <= 1e-6
 
 
+@pytest.mark.slow
 def test_its_second_phase_may_be_any_relaxation() -> None:
     theta, v, rest = draw(gain=0.5)
     F = ep.Total(NET, ep.SquaredError())
