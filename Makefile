@@ -1,10 +1,12 @@
-# `make run` trains a network on data that comes with it, `make test` checks everything, `make bench` measures it,
-# `make docs` builds the documentation.
+# `make run` trains a network on data that comes with it, `make test` checks everything in some minutes,
+# `make test-slow` what takes longer, `make bench` measures it, `make docs` builds the documentation.
 # All install what they need into .venv; PYTHON chooses the interpreter.
 PYTHON ?= python3
 BIN := .venv/bin
+# Each process takes tests that follow each other, which share what was compiled, and steals from the other at the end.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: run test bench docs format clean
+.PHONY: run test test-slow bench docs format clean
 
 run: .venv/run
 	$(BIN)/eqprop train digits
@@ -13,7 +15,11 @@ test: .venv/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -n 2
+	$(PYTEST) -m "not slow"
+
+# The tests that `make test` leaves out: CONTRIBUTING.md says which.
+test-slow: .venv/dev
+	$(PYTEST) -m slow
 
 # All benchmarks, or SHORT=1 for a rough idea, or BENCH="floor settle" for some.
 bench: .venv/bench

@@ -10,6 +10,7 @@ import eqprop as ep
 from eqprop.verification.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.verification.base import Finding, Subject
 from eqprop.verification.zoo import ZOO, Problem, hopfield
+from marks import slow
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -48,7 +49,7 @@ class Hurried(ep.Gradient):
         return jax.tree.map(lambda u, m: 2 * m - u, s, moved), met
 
 
-@pytest.mark.parametrize("name", ["layered", "layered, tanh", "layered, sigmoid"])
+@pytest.mark.parametrize("name", ["layered", slow("layered, tanh"), slow("layered, sigmoid")])
 def test_layers_move_by_the_backpropagated_errors(name: str) -> None:
     claim = ErrorsTravelBackwards()
     finding = claim.check(subject(ZOO[name]))
@@ -57,7 +58,7 @@ def test_layers_move_by_the_backpropagated_errors(name: str) -> None:
     assert len(finding.checks) == 9  # power, direction and size in each of three layers
 
 
-@pytest.mark.parametrize("name", ["layered, tanh", "user F"])
+@pytest.mark.parametrize("name", [slow("layered, tanh"), "user F"])
 def test_steps_of_the_second_phase_are_those_of_backpropagation_through_time(name: str) -> None:
     claim = BackpropagationThroughTime()
     finding = claim.check(subject(ZOO[name]))

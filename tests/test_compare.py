@@ -14,11 +14,12 @@ from eqprop.study import METHODS, update_times
 from eqprop.study.relatives import Comparison
 from eqprop.study.training import errors
 from eqprop.train import fit
+from marks import slow_but
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", slow_but(METHODS, "equilibrium", "backpropagation"))
 def test_every_method_learns(method: str) -> None:
     """A smaller network on fewer digits than `eqprop compare` takes: there, errors are 1 to 4 %."""
     experiment = Comparison().experiment("digits", method)
@@ -44,6 +45,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_phases_gradients_errors_and_times(compared: Path) -> None:
     text = (compared / "README.md").read_text()
     for word in (
@@ -63,6 +65,7 @@ def test_the_report_tells_of_phases_gradients_errors_and_times(compared: Path) -
         assert (compared / picture).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in compared.rglob("*.json")}
     assert run("compare", "--resume", compared, "--json") == 0
@@ -78,6 +81,7 @@ def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFi
     assert all(row["milliseconds_per_update"] > 0 and row["test_error"] < 30 for row in rows.values())
 
 
+@pytest.mark.slow  # as some refuse a folder that a whole comparison made
 @pytest.mark.parametrize(
     ("options", "words"),
     [

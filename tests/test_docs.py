@@ -19,10 +19,11 @@ import pytest
 import eqprop
 import eqprop.plots
 import eqprop.sklearn
+from marks import slow_but
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted((DOCS / "tutorials").glob("*.md"))
+PAGES = slow_but(sorted((DOCS / "tutorials").glob("*.md")), DOCS / "tutorials" / "first-energy.md")
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
@@ -84,6 +85,7 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
     assert not printed, f"{page.name} does not show what it prints:\n{printed}"
 
 
+@pytest.mark.slow
 def test_what_is_added_from_outside_works_and_touches_no_private_name(tmp_path: Path) -> None:
     """The guide to extending, in a process of its own, as it wants two devices."""
     code = "\n".join(

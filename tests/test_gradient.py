@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import eqprop as ep
 from eqprop.verification.zoo import ZOO, Problem
+from marks import slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -44,7 +45,7 @@ def relaxations(problem: Problem) -> Sequence[ep.Relaxation]:
     return [ep.Gradient(epsilon=0.1, **exact)] + [ep.Block(omega=1.1, **exact)] * problem.block
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", slow_but(ZOO, "fully connected, tanh", "cross-entropy", "user F"))
 def test_the_gradient_is_that_of_central_differences(name: str) -> None:
     problem = ZOO[name]
     theta, v, rest = problem.draw(seed=3)

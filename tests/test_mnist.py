@@ -8,6 +8,7 @@ from eqprop import InputError, Run, data
 from eqprop.study import Experiment, LearningOptions, NetworkOptions, perform
 
 
+@pytest.mark.slow
 def test_a_network_learns_mnist(tmp_path) -> None:
     try:
         mnist = data.load("mnist")

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from marks import slow, slow_but
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+EXAMPLES = slow_but(sorted((ROOT / "examples").glob("*.py")), ROOT / "examples" / "settling.py")
 
 
-@pytest.mark.parametrize("code", SNIPPETS[1:], ids=["scikit-learn", "your own energy", "verify"])
+@pytest.mark.parametrize(
+    "code",
+    [slow(SNIPPETS[1]), SNIPPETS[2], slow(SNIPPETS[3])],
+    ids=["scikit-learn", "your own energy", "verify"],
+)
 def test_the_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out
@@ -40,7 +47,7 @@ def test_the_makefile_has_the_two_commands() -> None:
         assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE), command
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is told where to draw, and leaves a picture there."""
     monkeypatch.chdir(tmp_path)

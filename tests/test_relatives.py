@@ -12,6 +12,7 @@ import eqprop as ep
 from eqprop.study.feedback_limit import weak_feedback
 from eqprop.study.modes import different_modes
 from eqprop.verification.zoo import ZOO, Problem, precise
+from marks import slow
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -70,6 +71,7 @@ def test_recurrent_backpropagation_is_the_implicit_gradient_of_any_energy(name: 
     assert relative(found, expected) <= 1e-6
 
 
+@pytest.mark.slow
 def test_its_second_phase_may_be_any_relaxation() -> None:
     theta, v, rest = draw(gain=0.5)
     F = ep.Total(NET, ep.SquaredError())
@@ -84,7 +86,7 @@ def test_its_second_phase_may_be_any_relaxation() -> None:
         assert relative(found, expected) <= 1e-6, backward
 
 
-@pytest.mark.parametrize("name", ["layered", "layered, tanh"])
+@pytest.mark.parametrize("name", ["layered", slow("layered, tanh")])
 def test_backpropagation_through_a_long_time_is_the_implicit_gradient(name: str) -> None:
     problem = ZOO[name]
     expected, theta, v, s = exact(problem)

@@ -23,6 +23,7 @@ from eqprop.study.accelerated import _share, forms_of
 from eqprop.study.paper import NETS, as_published, as_written, fast
 from eqprop.study.reproduction import Reproduction
 from eqprop.train import InOrder
+from marks import slow
 from tests.command import run
 
 # A network on scikit-learn's digits, which need no fetching.
@@ -89,7 +90,7 @@ def test_as_published_is_the_authors_settings_in_the_papers_terms(
     assert experiment.network == as_written(net).experiment.network
 
 
-@pytest.mark.parametrize(("net", "beta", "rates"), [("1", 0.5, (0.1, 0.05)), ("2", 1.0, (0.4, 0.1, 0.01))])
+@pytest.mark.parametrize(("net", "beta", "rates"), [("1", 0.5, (0.1, 0.05)), slow("2", 1.0, (0.4, 0.1, 0.01))])
 def test_as_published_is_what_the_code_of_the_authors_does(
     monkeypatch: pytest.MonkeyPatch, net: Any, beta: float, rates: Any
 ) -> None:
@@ -204,7 +205,7 @@ def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
 
 
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("mode", ["fast", "as-written", "as-published"])
+@pytest.mark.parametrize("mode", ["fast", slow("as-written"), slow("as-published")])
 def test_a_campaign_writes_its_report_and_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
@@ -233,7 +234,7 @@ def test_a_campaign_writes_its_report_and_its_results(
 @pytest.mark.usefixtures("digits")
 def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "all"
-    options = ["--nets", "1", "--seeds", "1", "--train", "100", "--valid", "100"]
+    options = ["--nets", "1", "--seeds", "1", "--train", "200", "--valid", "100"]
     assert run("reproduce", "fast", *options, "--epochs", "1", "--run-dir", folder) == 0
     before = Run(folder / "digits-1-hidden-seed0").read_history()
     assert run("reproduce", "fast", "--resume", folder) == 0
@@ -251,6 +252,7 @@ def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys:
     assert "eqprop reproduce fast" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("digits")
 def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     options = ["--nets", "1", "--seeds", "2", "--train", "200", "--valid", "100", "--epochs", "2", "--run-dir"]
@@ -298,6 +300,7 @@ def test_bad_input_is_refused(
     assert list(tmp_path.iterdir()) == []  # nothing was begun
 
 
+@pytest.mark.slow
 def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +340,7 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     assert "learning rate of its own" in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_two_forms_that_are_the_same_are_found_to_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ class Process:
         return self.process.wait()
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_the_weights_of_one_left_alone(tmp_path: Path) -> None:
     moments = random.Random(0)
     whole, torn = tmp_path / "whole", tmp_path / "torn"

@@ -15,6 +15,7 @@ from eqprop.rule import base
 from eqprop.study import METHODS, Method
 from eqprop.study.methods import Phases
 from eqprop.train import trainer as module
+from marks import slow
 
 NETS = {
     "layered": ep.Hopfield.layered(4, 6, 3),
@@ -46,7 +47,7 @@ RULES |= {
     "likelihood": Row(ep.BoltzmannLikelihood(), ep.BoltzmannMachine),
     "implicit": Row(ep.ImplicitGradient(ep.Block(12, omega=1.0))),
 }
-CASES = [(name, net) for name in RULES for net in NETS]
+CASES = [(name, net) if net == "layered" else slow(name, net) for name in RULES for net in NETS]
 
 
 class Setup(NamedTuple):

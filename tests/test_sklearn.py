@@ -29,9 +29,17 @@ QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-@parametrize_with_checks([EqPropClassifier(), EqPropRegressor()])
+@parametrize_with_checks([EqPropClassifier()])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     """All of them, with none that is expected to fail."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@parametrize_with_checks([EqPropRegressor()])
+def test_scikit_learns_own_checks_of_the_regressor(estimator: Any, check: Any) -> None:
+    """All of them as well; most go the way of the classifier's, through what the two share."""
     check(estimator)
 
 
@@ -172,7 +180,9 @@ def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["skip", "fully-connected"])
-@pytest.mark.parametrize("data", [IRIS, CANCER], ids=["three outputs", "one output"])
+@pytest.mark.parametrize(
+    "data", [IRIS, pytest.param(CANCER, marks=pytest.mark.slow)], ids=["three outputs", "one output"]
+)
 def test_other_architectures_learn_and_are_what_they_say(architecture: str, data: Any, tmp_path: Path) -> None:
     """The outputs are had by another relaxation, in the network without room to spare."""
     X, y = data
@@ -295,6 +305,7 @@ def test_progress_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 # ---- in people's tools ----
 
 
+@pytest.mark.slow
 def test_it_works_in_pipelines_and_searches() -> None:
     X, y = IRIS
     names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -98,6 +98,7 @@ def test_every_nudge_will_do_and_penalties_count(nudge: ep.Nudge, x64: None) -> 
     assert relative(found, expected) <= 1e-3
 
 
+@pytest.mark.slow
 def test_digits_are_learned_as_well_as_by_equilibrium_propagation() -> None:
     digits = ep.data.load("digits")
     net = ep.Hopfield.layered(64, 32, 10)

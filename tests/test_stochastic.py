@@ -14,6 +14,7 @@ from eqprop.verification import SUBJECTS
 from eqprop.verification.base import Claim, Finding, Subject
 from eqprop.verification.boltzmann import Energy, Gaussian, OnGrid, boltzmann
 from eqprop.verification.stochastic import NUDGE, SAMPLER, ExpectedGradient, NudgedCost, Stationary, T
+from marks import slow
 
 
 def double_well(theta: Any, v: Any, beta: Any, s: Any) -> Any:
@@ -75,11 +76,11 @@ HASTY = ep.Langevin(T, SAMPLER.dt, 0, SAMPLER.samples, SAMPLER.thin)
         (Stationary(chains=FEW), "double well"),
         (Stationary(chains=FEW), "bowl"),
         (ExpectedGradient(chains=FEW, nudge=Times(NUDGE)), "double well"),
-        (ExpectedGradient(chains=FEW), "bowl"),
+        slow(ExpectedGradient(chains=FEW), "bowl"),
         (NudgedCost(chains=FEW), "double well"),
-        (Stationary(chains=FEW), "network"),
-        (ExpectedGradient(chains=FEW), "network"),
-        (NudgedCost(chains=FEW), "network"),
+        slow(Stationary(chains=FEW), "network"),
+        slow(ExpectedGradient(chains=FEW), "network"),
+        slow(NudgedCost(chains=FEW), "network"),
     ],
 )
 def test_the_claims_of_appendix_c_hold(claim: Claim, name: str) -> None:

@@ -17,6 +17,7 @@ from eqprop.errors import InputError
 from eqprop.study import Study, depth, epsilon, sign
 from eqprop.study.pages import paragraph
 from eqprop.study.paper import PUBLISHED, as_published
+from marks import slow_but
 from tests.command import run
 
 RNG = np.random.default_rng(0)
@@ -198,7 +199,7 @@ def test_the_sentence_about_the_step_size_is_what_the_numbers_say(longer: float,
 
 
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", slow_but(TINY, "sign"))
 def test_a_study_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import eqprop as ep
 from eqprop.tree import cosine
+from marks import slow
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -65,7 +66,7 @@ def implicit_gradient(F: Any, theta: Any, v: Any, s: Any) -> Any:
     return jax.tree.map(lambda g: g.mean(0), jax.jit(jax.vmap(one))(v, s))
 
 
-@pytest.mark.parametrize("hidden", [1, 2, 3])
+@pytest.mark.parametrize("hidden", [1, slow(2), slow(3)])
 def test_the_default_relaxation_turns_the_gradient_by_next_to_nothing(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     default = ep.EquilibriumPropagation()
@@ -78,7 +79,7 @@ def test_the_default_relaxation_turns_the_gradient_by_next_to_nothing(hidden: in
     assert min(cosines(found, expected).values()) >= 0.99, cosines(found, expected)
 
 
-@pytest.mark.parametrize("hidden", [1, 2, 3])
+@pytest.mark.parametrize("hidden", [1, slow(2), slow(3)])
 def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     settle = ep.Block(steps=5000, tol=1e-6, accelerate=True)
@@ -94,7 +95,7 @@ def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
     assert ratio == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("hidden", [1, 3])
+@pytest.mark.parametrize("hidden", [1, slow(3)])
 def test_the_rule_of_the_implicit_gradient_agrees_with_a_dense_solve(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     rule = ep.ImplicitGradient(ep.Block(steps=5000, tol=1e-9, accelerate=True), tol=1e-12)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -45,13 +46,13 @@ class Boxed:
     @property
     def net(self) -> Hopfield:
         """The network as it is."""
-        return ARCHITECTURES[self.architecture](*self.sizes, activation=hard_tanh)
+        return _network(self.architecture, *self.sizes)
 
     @property
     def roomy(self) -> Hopfield:
         """The network that runs."""
         first, *hidden, last = self.sizes
-        return ARCHITECTURES[self.architecture](room(first, 8), *hidden, room(last, 4), activation=hard_tanh)
+        return _network(self.architecture, room(first, 8), *hidden, room(last, 4))
 
     @property
     def F(self) -> Total:
@@ -138,6 +139,12 @@ class Boxed:
                 s, _ = settled(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
                 found.append(np.asarray(self.F.predict(grown, (part, None), s)))
         return np.concatenate(found)[: len(x), : self.sizes[-1]]
+
+
+@lru_cache(maxsize=64, typed=True)
+def _network(architecture: str, *sizes: int) -> Hopfield:
+    """Built once, as its checks trace each synapse: every epoch asks for it."""
+    return ARCHITECTURES[architecture](*sizes, activation=hard_tanh)
 
 
 def _fitted(theta: Any, old: Hopfield, new: Hopfield) -> Theta:
