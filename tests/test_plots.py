@@ -11,6 +11,7 @@ import pytest
 import sklearn.metrics
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import eqprop as ep
 from eqprop import InputError, plots
@@ -207,7 +208,7 @@ def test_feature_maps_have_one_scale_for_all_moments_of_a_layer() -> None:
     assert first.get_clim() == second.get_clim()
     every = np.concatenate([maps.ravel() for maps in MAPS["conv1"].values()])
     assert first.get_clim() == pytest.approx((every.min(), every.max()))
-    heights = [bar.get_height() for bar in figure.axes[4].patches]
+    heights = [bar.get_height() for bar in figure.axes[4].patches if isinstance(bar, Rectangle)]
     np.testing.assert_allclose(heights, MAPS["output"]["free 1"])
 
 
