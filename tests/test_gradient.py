@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 def objective(problem: Problem, v: Any, rest: Any) -> Any:
     """J(θ) = C(θ, v, s⁰), with a settling of its own: plain projected descent for a very long time."""
-    activation = problem.F.energy.activation if problem.block else ep.tanh  # a Hopfield network, or without bounds
+    activation = problem.F.energy.rho["output"] if problem.block else ep.tanh  # a Hopfield network, or without bounds
     low, high = activation.low, activation.high
 
     def one(theta: Any, v: Any, s: Any) -> Any:

@@ -460,6 +460,7 @@ def steep(theta: Any, v: Any, beta: Any, s: Any) -> Any:
     return jnp.sum((s - theta @ x) ** 2) / 2 + jnp.sum(s**4) / 4 + beta * 500 * jnp.sum((s - y) ** 2)
 
 
+@pytest.mark.slow
 def test_costs_much_steeper_than_the_energy_are_no_reason_to_fail() -> None:
     claims = [Theorem1(), Sides(), Envelope(), Lemma(), Proposition1(), Multiplier()]
     report = ep.verify(steep, A, (X, Y), jnp.zeros((3, 2)), claims=claims)
