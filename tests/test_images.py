@@ -13,6 +13,7 @@ from eqprop.energy import POOLINGS
 from eqprop.energy.convolution import convolve
 from eqprop.errors import InputError
 from eqprop.verification.zoo import IMAGES
+from marks import slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 RANDOM = np.random.default_rng(0)
@@ -97,7 +98,7 @@ def test_the_bend_of_the_softmax_pooling_bounds_its_second_derivatives(window: i
     assert 0.5 < max(sizes) <= pool.bend
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", slow_but(IMAGES, "convolution, max"))
 def test_block_descent_without_over_relaxation_never_raises_the_energy(name: str) -> None:
     """In any order, nudged or not, from a random state: the bound on the curvature holds."""
     problem = IMAGES[name]

@@ -82,6 +82,10 @@ class Dense(Synapse):
     def init(self, key: Key, gain: float) -> Array:
         return glorot(key, self.shape, *self.shape, gain)
 
+    def fit(self, shapes: dict[str, Shape]) -> None:
+        if (sizes := (prod(shapes[self.pre]), prod(shapes[self.post]))) != self.shape:
+            raise InputError(f"synapse {self!r} does not fit its layers, which have {sizes} units: give it that shape")
+
     def phi(self, w: Array, rho: Layers) -> Scalar:
         return jnp.dot(jnp.ravel(rho[self.pre]) @ w, jnp.ravel(rho[self.post]))
 
@@ -114,6 +118,10 @@ class Lateral(Synapse):
 
     def init(self, key: Key, gain: float) -> Array:
         return glorot(key, self.shape, self.size, self.size, gain)
+
+    def fit(self, shapes: dict[str, Shape]) -> None:
+        if (size := prod(shapes[self.layer])) != self.size:
+            raise InputError(f"synapse {self!r} does not fit its layer, which has {size} units: give it that size")
 
     def phi(self, w: Array, rho: Layers) -> Scalar:
         rate = jnp.ravel(rho[self.layer])

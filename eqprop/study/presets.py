@@ -15,7 +15,7 @@ def _convolutional(
         dataset,
         network=NetworkOptions(hidden=channels, architecture="conv", gain=gain),
         settling=SettlingOptions(beta=0.2, omega=1.0, order="both", free_steps=2, nudged_steps=2),
-        learning=LearningOptions(epochs=epochs, batch_size=64, learning_rate=(0.001,), schedule="cosine"),
+        learning=LearningOptions(epochs=epochs, batch_size=64, learning_rate=(0.0003,), schedule="cosine"),
         images=images,
     )
 
