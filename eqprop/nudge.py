@@ -127,6 +127,11 @@ class Holomorphic(Nudge):
                 f"the holomorphic nudge needs a smooth energy, and this one clips states to {bounds}: "
                 "take the sigmoid or tanh as activation, or the symmetric nudge"
             )
+        if not F.smooth:
+            raise InputError(
+                f"the holomorphic nudge needs a smooth energy, and F={F!r} takes the largest of several fields: "
+                "take SoftmaxPool or AveragePool, or the symmetric nudge"
+            )
 
     def __call__(self, key: Key) -> tuple[Array, Array]:
         turn = jnp.exp(2j * jnp.pi * jnp.arange(self.points // 2 + 1) / self.points)

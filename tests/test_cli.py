@@ -379,7 +379,7 @@ def test_every_option_changes_what_is_learned(name: str) -> None:
     value, where = CHANGES[name]
     before, after = trained(experiment(BASE | where)), trained(experiment(BASE | where | {name: value}))
     leaves = zip(*map(jax.tree.leaves, (before, after)), strict=False)
-    assert jax.tree.structure(before) != jax.tree.structure(after) or any((a != b).any() for a, b in leaves)
+    assert jax.tree.structure(before) != jax.tree.structure(after) or any(not np.array_equal(a, b) for a, b in leaves)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
 
 

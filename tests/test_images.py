@@ -16,6 +16,7 @@ from eqprop.verification.zoo import IMAGES
 from marks import slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
+SMOOTH_BUT_MAX = ep.Hopfield.convolutional((4, 4, 1), (2,), 3, activation=ep.smooth_step)
 RANDOM = np.random.default_rng(0)
 
 
@@ -202,9 +203,15 @@ def test_the_curvature_of_a_readout_is_a_bound() -> None:
         (lambda: ep.Hopfield.convolutional((8, 8, 1), (8,), 10, kernel=4), "kernel=4 with padding=None"),
         (lambda: ep.Hopfield.convolutional((8, 8, 1), (8, 8), 10, padding=(1,)), "padding=.*each of the 2 conv"),
         (lambda: ep.Hopfield.convolutional((8, 8, 1), (), 10), r"channels=\(\)"),
-        (lambda: ep.Hopfield.convolutional((8, 8, 1), (0,), 10), "channels before and after"),
+        (lambda: ep.Hopfield.convolutional((8, 8, 1), (0,), 10), "positive whole number of channels"),
         (lambda: ep.Hopfield.residual((8, 8, 1), (), 10), r"channels=\(\)"),
         (lambda: ep.MaxPool(0), "window=0"),
+        (lambda: ep.Hopfield.convolutional((8, 8, 1), 4, 10), "channels=4"),  # pyright: ignore[reportArgumentType]
+        (lambda: ep.Hopfield.convolutional((8, 8, 1), (4,), pool="max"), "pool='max'"),  # pyright: ignore
+        (lambda: ep.Convolution("a", "a", (3, 3, 1, 1)), "a convolution of 'a' with itself"),
+        (lambda: ep.BoltzmannMachine(ep.Hopfield.convolutional((4, 4, 1), (2,), 3)), "'input' is no vector"),
+        (lambda: ep.FlipAndCrop(crop=9)(jax.random.key(0), (jnp.zeros((8, 8, 1)), None)), "crop=9 of an image"),
+        (lambda: ep.Holomorphic().check(ep.Total(SMOOTH_BUT_MAX, ep.SquaredError())), "the largest of several"),
         (lambda: ep.Convolution("a", "b", (3, 3, 1, 1), stride=0), "stride=0"),
         (lambda: ep.Convolution("a", "b", (3, 3, 1, 1), padding=-1), "padding=-1"),
         (

@@ -38,7 +38,7 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, with its settings; only --epochs may be raised"""
+    """go on with the run in this folder, with its settings; only --epochs may be raised, if no cosine ends with them"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0
@@ -154,7 +154,12 @@ def check_agreement(before: Experiment, now: Experiment) -> None:
     """Refuse to go on with a run by other settings than it began with, except for the number of epochs."""
     old, new = before.flat(), now.flat()
     for name in old:
-        if old[name] != new[name] and (name != "epochs" or old["schedule"] == "cosine"):
+        if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":
+            raise InputError(
+                f"epochs is {new[name]}, but the run was begun with {old[name]}, over which its rates follow a cosine: "
+                "start a new run for more"
+            )
+        if old[name] != new[name] and name != "epochs":
             raise InputError(
                 f"{name} is {new[name]}, but the run was begun with {old[name]}: "
                 "leave the option out to go on with the run, or start a new one"

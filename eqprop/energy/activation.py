@@ -75,9 +75,9 @@ def _smooth(u: Array) -> Array:
 
 
 smooth_step = Activation("smooth_step", _smooth, low=-inf, high=inf, slope=0.428, bend=0.235)
-"""ρ(u) = ½ u σ(u) + (1 − ½ u) σ(u − 2): from 0 to 1 like `half_sigmoid`, but smooth, for the holomorphic nudge.
+"""ρ(u) = ½ u σ(u) + (1 − ½ u) σ(u − 2): near `half_sigmoid`, but smooth.
 
-(Laborieux & Zenke 2022.)
+For the holomorphic nudge (Laborieux & Zenke 2022). It goes from −0.09 to 1.09.
 """
 
 ACTIVATIONS = {

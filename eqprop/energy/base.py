@@ -30,6 +30,11 @@ class Energy(abc.ABC):
         """What the state is, and its bounds; by default nothing is known and nothing bounded."""
         return Space()
 
+    @property
+    def smooth(self) -> bool:
+        """Whether E has all derivatives by s within the bounds, as the holomorphic nudge needs; by default it has."""
+        return True
+
     def field(self, theta: Theta, x: Data, s: State) -> State:
         """ds/dt, for an energy that is not conservative."""
         raise InputError(f"energy={self!r} is not conservative, and does not say its field: implement `field`")

@@ -22,6 +22,8 @@ class BoltzmannMachine(Variant, Binary):
     """
 
     def __check_init__(self) -> None:
+        if odd := next((layer for layer, shape in self.net.layers if len(shape) != 1), None):
+            raise InputError(f"net={self.net!r}: layer {odd!r} is no vector; Boltzmann machines are of vectors only")
         for synapse in self.net.synapses:
             if synapse.pre == synapse.post:
                 raise InputError(

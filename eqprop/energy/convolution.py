@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from eqprop.energy.pooling import Pooling
@@ -39,14 +40,25 @@ class Convolution(Synapse):
     pool: Pooling | None = None
 
     def __post_init__(self) -> None:
-        if len(self.shape) != 4 or not all(isinstance(n, int) and n > 0 for n in self.shape):
+        if (
+            np.ndim(self.shape) != 1
+            or len(self.shape) != 4
+            or not all(isinstance(n, int) and n > 0 for n in self.shape)
+        ):
             raise InputError(
                 f"shape={self.shape!r}: give the kernel's height, its width, and the channels before and after it"
             )
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if self.pre == self.post:
+            raise InputError(f"a convolution of {self.pre!r} with itself: a convolution leads from a layer to another")
         if not isinstance(self.stride, int) or self.stride < 1:
             raise InputError(f"stride={self.stride!r}: give a positive whole number of pixels")
         if not isinstance(self.padding, int) or self.padding < 0:
             raise InputError(f"padding={self.padding!r}: give a whole number of pixels, 0 or more")
+
+    @property
+    def smooth(self) -> bool:
+        return self.pool is None or self.pool.smooth
 
     def init(self, key: Key, gain: float) -> Array:
         """Weights in the range ±gain/√fan_in, where fan_in is what the kernel sees at one place."""

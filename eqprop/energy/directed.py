@@ -35,7 +35,7 @@ class Directed(Variant, Blockwise):
         """The synapses that have weights V."""
         return tuple(synapse.name for synapse in self.net.synapses if synapse.pre != self.net.clamped)
 
-    def init(self, key: Key, gain: float = 0.5) -> Theta:
+    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """W and b as `net` begins with, and V drawn independently."""
         theta = self.net.init(key, gain)
         other = self.net.init(jax.random.fold_in(key, 1), gain)["W"]

@@ -10,14 +10,14 @@ from eqprop.types import Array, Layers, Scalar, Theta
 
 
 class Feedforward(Variant, ForwardPass):
-    """s_k = ρ(Σ_{j<k} s_j W_jk + b_k), without ρ in the `linear` layer;    E(θ, x, s) = ½ Σ_k ‖s_k − ρ(…)‖².
+    """s_k = ρ(Σ_{j<k} s_j W_jk + b_k), without ρ in a `linear` last layer;    E(θ, x, s) = ½ Σ_k ‖s_k − ρ(…)‖².
 
     The forward pass is where E has its minimum, 0. So it is the free fixed point of an energy like the others, that of
     predictive coding, which `forward` finds at once.
     """
 
-    linear: str = eqx.field(default="output", static=True)
-    """The layer without ρ; a network that has no such layer, as one with a readout, has ρ everywhere."""
+    linear: bool = eqx.field(default=True, static=True)
+    """Whether the last layer is without ρ, as outputs are; layers that a readout reads have it."""
 
     def __check_init__(self) -> None:
         self.net.require_forward()
@@ -44,4 +44,4 @@ class Feedforward(Variant, ForwardPass):
         rates = s | self.net.inputs(x) | {layer: jnp.zeros(self.net.shapes[layer], theta["b"][layer].dtype)}
         fields = [syn.drive(theta["W"][syn.name], rates, layer) for syn in self.net.synapses if syn.post == layer]
         field = sum(fields, start=theta["b"][layer])
-        return field if layer == self.linear else self.net.rho[layer](field)
+        return field if self.linear and layer == [*self.free][-1] else self.net.rho[layer](field)

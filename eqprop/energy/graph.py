@@ -147,6 +147,11 @@ class Graph:
         return {layer: shape for layer, shape in self.layers if layer != self.clamped}
 
     @property
+    def smooth(self) -> bool:
+        """Whether the interaction of all synapses has all derivatives; bounds of states are another matter."""
+        return all(synapse.smooth for synapse in self.synapses)
+
+    @property
     def biases(self) -> dict[str, Shape]:
         """The shapes of the biases: one for each channel of a layer that settles."""
         return {layer: shape[-1:] for layer, shape in self.shapes.items()}
@@ -168,7 +173,7 @@ class Graph:
         return sum(map(prod, (*(synapse.shape for synapse in self.synapses), *self.biases.values())))
 
     def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
-        """Weights in the range of Glorot & Bengio, ±√(6 / (fan_in + fan_out)), times `gain`; biases zero.
+        """Weights in the range of each synapse, that of Glorot & Bengio if it is dense, times `gain`; biases zero.
 
         gain: one number, or one for each synapse by name.
 

@@ -50,7 +50,7 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
 
         image: (height, width, channels) of the input, which enters as it is.
         channels: of each layer, called conv1, conv2, …
-        outputs: units of the output layer; None for a network without, which a `Readout` reads.
+        outputs: units of the output layer; None for a network without, which a `SoftmaxReadout` reads.
         kernel, padding, stride: of the convolutions; without a padding, sides stay as they are at stride 1. A padding
             may be given for each layer.
         pool: what each convolution is followed by; None for nothing.

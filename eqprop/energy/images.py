@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from eqprop.energy.activation import Activation, identity
 from eqprop.energy.convolution import Convolution
 from eqprop.energy.pooling import Pooling
@@ -32,6 +34,10 @@ def convolutional(
 ) -> Plan:
     """Convolutions in a row, and a dense output layer if there are `outputs`."""
     _check_channels(channels)
+    if not isinstance(kernel, int) or kernel < 1:
+        raise InputError(f"kernel={kernel!r}: give the side of the kernels, a positive whole number of pixels")
+    if pool is not None and not isinstance(pool, Pooling):
+        raise InputError(f"pool={pool!r}: give a pooling, as MaxPool(2), or None")
     around = _paddings(padding, kernel, len(channels))
     plan = _begin(image)
     below = "input"
@@ -57,7 +63,7 @@ def residual(image: Shape, channels: Sequence[int], outputs: int | None, *, acti
 
 
 def _begin(image: Shape) -> Plan:
-    if len(image) != 3 or not all(isinstance(n, int) and n > 0 for n in image):
+    if np.ndim(image) != 1 or len(image) != 3 or not all(isinstance(n, int) and n > 0 for n in image):
         raise InputError(f"image={image!r}: give (height, width, channels) of the input, as (28, 28, 1)")
     return Plan({"input": tuple(image)}, [], {"input": identity})
 
@@ -103,5 +109,5 @@ def _paddings(padding: int | Sequence[int] | None, kernel: int, layers: int) -> 
 
 
 def _check_channels(channels: Sequence[int]) -> None:
-    if not channels:
-        raise InputError("channels=(): give the number of channels of each convolution")
+    if np.ndim(channels) != 1 or not len(channels) or not all(isinstance(n, int) and n > 0 for n in channels):
+        raise InputError(f"channels={channels!r}: give a positive whole number of channels for each layer, as (32, 64)")

@@ -22,6 +22,11 @@ class Pooling(abc.ABC):
             raise InputError(f"window={self.window!r}: give the side of the windows, a positive whole number")
 
     @property
+    def smooth(self) -> bool:
+        """Whether it has all derivatives, as the holomorphic nudge needs."""
+        return True
+
+    @property
     def bend(self) -> float:
         """A bound on |∂²pool/∂field²|, the norm of the matrix for one window; 0 where it is linear."""
         return 0.0
@@ -43,7 +48,7 @@ class Pooling(abc.ABC):
         if side % self.window:
             raise InputError(
                 f"pooling windows of {self.window} pixels do not divide a side of {side}: "
-                "choose another kernel, padding or window"
+                "take fewer layers, or another kernel, padding or window"
             )
         return side // self.window
 
@@ -62,6 +67,10 @@ class MaxPool(Pooling):
     descent that minds the leak alone cannot raise the energy. Where a unit above is negative there is a kink that no
     parabola lies above; then nothing is promised.
     """
+
+    @property
+    def smooth(self) -> bool:
+        return False
 
     def summed_up(self, windows: Array) -> Array:
         return windows.max((1, 3))

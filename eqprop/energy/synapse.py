@@ -31,6 +31,11 @@ class Synapse(abc.ABC):
         """The weights of this synapse are `θ["W"][name]`."""
         return f"{self.pre}-{self.post}"
 
+    @property
+    def smooth(self) -> bool:
+        """Whether Φ has all derivatives by the layers, as the holomorphic nudge needs."""
+        return True
+
     @abc.abstractmethod
     def init(self, key: Key, gain: float) -> Array:
         """Fresh weights W."""

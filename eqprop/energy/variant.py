@@ -21,6 +21,11 @@ class Variant(Energy, eqx.Module):
         return self.net.space
 
     @property
+    def smooth(self) -> bool:
+        """As the synapses are."""
+        return self.net.smooth
+
+    @property
     def free(self) -> dict[str, int]:
         """The layers that settle, with their numbers of units."""
         return self.net.free
@@ -34,7 +39,7 @@ class Variant(Energy, eqx.Module):
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
-    def init(self, key: Key, gain: float = 0.5) -> Theta:
+    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """The weights that `net` begins with."""
         return self.net.init(key, gain)
 

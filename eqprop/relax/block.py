@@ -71,8 +71,8 @@ class Block(Stepwise):
 
     def _visits(self, blocks: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """The blocks in the order of one step; on the way back, the last one is not visited again."""
-        there = () if self.order == "backward" else blocks
-        return (*there, *blocks[::-1][bool(there) :]) if self.order != "forward" else there
+        back = blocks[::-1]
+        return {"forward": blocks, "backward": back, "both": (*blocks, *back[1:])}[self.order]
 
 
 def _size(beta: Number) -> Number:

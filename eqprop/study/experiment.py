@@ -10,7 +10,7 @@ import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, Split
-from eqprop.energy import ACTIVATIONS, ARCHITECTURES, POOLINGS, Directed, Hopfield
+from eqprop.energy import ACTIVATIONS, ARCHITECTURES, POOLINGS, Directed, Feedforward, Hopfield
 from eqprop.errors import InputError
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
@@ -73,7 +73,7 @@ class Experiment:
         if self.dataset not in NAMES:
             raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
         self._check_ranges()
-        layers = self.depth + (self.cost.cost == "readout")
+        layers = self.depth + self.reads_out
         if len(rates := self.learning.learning_rate) not in (0, 1, layers):
             raise InputError(f"learning_rate={rates}: give one rate, or one for each of the {layers} layers")
         if self.learning.balance and len(rates) > 1:
@@ -87,6 +87,7 @@ class Experiment:
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
         self._check_images()
+        self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
         if self.network.architecture == "fully-connected" and self.method.network is not hopfield:
             self._energy(self.layers(2, 2))  # which most other energies refuse
@@ -107,6 +108,7 @@ class Experiment:
             raise InputError(f"bias={self.network.bias}: give a finite number")
         if not 0 <= self.learning.weight_decay < inf:
             raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
+        self._check_idle()
         if not all(0 < gain < inf for gain in self.network.gains):
             raise InputError(f"gains={self.network.gains}: give positive numbers")
         for name in ("decay", "growth"):
@@ -120,6 +122,23 @@ class Experiment:
                 "hidden ones are one layer: give one number of units"
             )
 
+    def _check_idle(self) -> None:
+        """Refuse settings that would do nothing beside the others."""
+        reads_out = "the cost is a readout"
+        idle = (
+            (self.reads_out and self.network.bias != 0, "bias", reads_out),
+            (self.reads_out and self.cost.targets != CostOptions().targets, "targets", reads_out),
+            (self.reads_out and self.cost.scale != CostOptions().scale, "scale", reads_out),
+        )
+        for does_nothing, name, why in idle:
+            if does_nothing:
+                raise InputError(f"{name}={self.flat()[name]} does nothing, as {why}: leave it out")
+
+    def _check_gains(self) -> None:
+        gains = self.network.gains
+        if gains and len(gains) != (count := len(self._synapse_names()) + self.reads_out):
+            raise InputError(f"gains={gains}: give one for each of the {count} synapses, the readout last, or none")
+
     def _check_images(self) -> None:
         """Refuse settings for images where there are none, and others where they do not apply."""
         net, usual = self.network, NetworkOptions()
@@ -129,7 +148,7 @@ class Experiment:
                     raise InputError(f"{name}={value!r} is for convolutions: choose --net conv, or leave it out")
             if self.images != ImageOptions():
                 raise InputError(f"{self.images}: these are for networks that see images; choose --net conv")
-            if self.cost.cost == "readout":
+            if self.reads_out:
                 raise InputError("cost='readout' is for networks that see images: choose --net conv, or cross-entropy")
             return
         if not net.hidden:
@@ -142,8 +161,11 @@ class Experiment:
             raise InputError(f"crop={self.images.crop}: give a whole number of pixels, 0 or more")
         if self.learning.balance:
             raise InputError("balance is for networks of vectors: give a learning rate for each layer instead")
-        if net.gains and len(net.gains) != (count := len(self._synapse_names()) + (self.cost.cost == "readout")):
-            raise InputError(f"gains={net.gains}: give one for each of the {count} synapses, or none")
+
+    @property
+    def reads_out(self) -> bool:
+        """Whether the outputs are a readout, outside of the state."""
+        return self.cost.cost == "readout"
 
     @property
     def convolves(self) -> bool:
@@ -169,7 +191,7 @@ class Experiment:
     def depth(self) -> int:
         """N, the number of layers that settle, hidden and output."""
         each = 2 if self.network.architecture == "residual" else 1
-        return each * len(self.network.hidden) + (self.cost.cost != "readout")
+        return each * len(self.network.hidden) + (not self.reads_out)
 
     def widths(self, data: Dataset) -> tuple[int | Shape, int]:
         """The number of inputs, or their shape if the network sees images, and the number of classes."""
@@ -213,12 +235,12 @@ class Experiment:
         """The data set as the network takes it: for convolutions, images, which may be normalised."""
         if not self.convolves:
             return data
-        mean, deviation = self.training_part(data).colours(data.image) if self.images.normalise else (0.0, 1.0)
-        parts = {
-            part: replace(split, x=(split.x.reshape(-1, *data.image) - mean) / deviation)
-            for part, split in (("train", data.train), ("valid", data.valid), ("test", data.test))
-        }
-        return replace(data, **parts)
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
+        if self.images.normalise:
+            mean, deviation = self.training_part(data).colours(data.image)
+            images = {part: replace(split, x=(split.x - mean) / deviation) for part, split in images.items()}
+        return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
         chosen = self.images
@@ -227,12 +249,11 @@ class Experiment:
     def _theta(self, net: Network, trainer: Trainer, key: Key) -> Theta:
         """The weights that training begins with."""
         cost, gains = trainer.F.cost, self.network.gains  # pyright: ignore[reportAttributeAccessIssue]  (a Total)
-        each = dict(zip(self._synapse_names(), gains, strict=False)) if gains else self.network.gain
-        theta = net.init(key, each)  # pyright: ignore[reportArgumentType]
-        theta |= cost.init(jax.random.fold_in(key, 1), gains[-1] if gains else self.network.gain)
-        if self.cost.cost == "readout":
-            theta["readout"]["b"] += self.network.bias
-        else:
+        each, last = self.network.gain, self.network.gain
+        if gains:
+            each, last = dict(zip(self._synapse_names(), gains, strict=False)), gains[-1]
+        theta = net.init(key, each) | cost.init(jax.random.fold_in(key, 1), last)
+        if not self.reads_out:  # all classes alike mean nothing to a softmax
             theta["b"][cost.layer] += self.network.bias
         return theta
 
@@ -275,7 +296,7 @@ class Experiment:
         if len(rates) == 1:
             return rates[0]
         tree = net.per_layer(dict(zip(net.free, rates, strict=False)))
-        return tree | ({"readout": rates[-1]} if self.cost.cost == "readout" else {})
+        return tree | ({"readout": rates[-1]} if self.reads_out else {})
 
     def _schedule(self, batches: int) -> Staircase | Cosine:
         chosen = self.learning
@@ -287,7 +308,7 @@ class Experiment:
         """The layers and synapses, on which the method may put another energy."""
         chosen, activation = self.network, ACTIVATIONS[self.network.activation]
         if isinstance(inputs, tuple):
-            told = None if self.cost.cost == "readout" else outputs
+            told = None if self.reads_out else outputs
             if chosen.architecture == "residual":
                 return Hopfield.residual(inputs, chosen.hidden, told, activation=activation)
             pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
@@ -310,7 +331,10 @@ class Experiment:
     def _energy(self, layers: Hopfield) -> Network:
         """The energy that the method puts on the layers."""
         try:
-            return self.method.network(layers)
+            energy = self.method.network(layers)
+            if isinstance(energy, Feedforward):
+                return replace(energy, linear=not self.reads_out)
+            return energy
         except InputError as error:
             raise InputError(
                 f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"

@@ -46,6 +46,11 @@ class System(eqx.Module):
         """What the state is, and its bounds; by default nothing is known and nothing bounded."""
         return Space()
 
+    @property
+    def smooth(self) -> bool:
+        """Whether F has all derivatives by s within the bounds, as the holomorphic nudge needs; by default it has."""
+        return True
+
     def force(self, theta: Theta, v: Data, beta: Number, s: State) -> State:
         """What pulls at the state: −∂F/∂s, or the `field` of a system that is not conservative.
 

@@ -56,6 +56,11 @@ class Total(System):
         """That of the energy."""
         return self.energy.space
 
+    @property
+    def smooth(self) -> bool:
+        """That of the energy."""
+        return self.energy.smooth
+
     def field(self, theta: Theta, v: tuple[Data, Data], beta: Number, s: State) -> State:
         """The vector field of the energy − β ∂C/∂s."""
         x, y = v

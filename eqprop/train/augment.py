@@ -31,6 +31,11 @@ class FlipAndCrop:
 
     def __call__(self, key: Key, v: Data) -> Data:
         x, y = v
+        if jnp.ndim(x) != 3 or self.crop >= min(x.shape[:2]):
+            raise InputError(
+                f"crop={self.crop} of an image of shape {jnp.shape(x)}: give (height, width, channels), sides larger than "
+                "the crop"
+            )
         mirror, shift = jax.random.split(key)
         if self.flip:
             x = jnp.where(jax.random.bernoulli(mirror), x[:, ::-1], x)
