@@ -33,8 +33,8 @@ class FlipAndCrop:
         x, y = v
         if jnp.ndim(x) != 3 or self.crop >= min(x.shape[:2]):
             raise InputError(
-                f"crop={self.crop} of an image of shape {jnp.shape(x)}: give (height, width, channels), sides larger than "
-                "the crop"
+                f"crop={self.crop} of an image of shape {jnp.shape(x)}: give (height, width, channels), with sides "
+                "larger than the crop"
             )
         mirror, shift = jax.random.split(key)
         if self.flip:
