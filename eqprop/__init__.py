@@ -5,6 +5,8 @@ An energy says what the network is, a cost says what is wanted, a nudge says how
 lets it settle, a rule turns settled states into a weight change, and training repeats that over data.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from eqprop import data
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
 from eqprop.energy import (
@@ -92,7 +94,9 @@ from eqprop.train import (
     fit,
     update,
 )
-from eqprop.verification import verify
+
+if TYPE_CHECKING:
+    from eqprop.verification import verify
 
 __version__ = "0.1.0"
 
@@ -196,3 +200,12 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "update",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`verify` with all of its claims is loaded when it is first asked for."""
+    if name == "verify":
+        from eqprop.verification import verify
+
+        return verify
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
