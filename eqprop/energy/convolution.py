@@ -1,5 +1,6 @@
 """Convolutions: synapses between image-shaped layers, the same kernel at every place."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod, sqrt
@@ -122,20 +123,40 @@ def convolve(image: Array, kernel: Array, stride: int, padding: int) -> Array:
 def _(stride: int, padding: int, primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     # By automatic differentiation XLA would take three times as long on a CPU for the way back to the image, and a
     # hundred times as long for the kernel, whenever it is inside of a loop (JAX 0.10). Both are written such that what
-    # they transpose to is quick: a convolution of the usual layout, and a product with patches.
+    # they transpose to is quick: convolutions of the usual layout without a stride, and a product with patches.
     (image, kernel), (by_image, by_kernel) = primals, tangents
     out = convolve(image, kernel, stride, padding)
     change = jnp.zeros_like(out)
     if not isinstance(by_image, SymbolicZero):
-        change += _convolve(by_image, kernel.swapaxes(2, 3), stride, padding, SWAPPED)
+        change += _by_image(by_image, kernel, out.shape[:2], stride, padding)
     if not isinstance(by_kernel, SymbolicZero):
         patches = _patches(image, kernel.shape[:2], out.shape[:2], stride, padding)
         change += patches @ by_kernel.reshape(-1, kernel.shape[-1])
     return out, change
 
 
-def _convolve(image: Array, kernel: Array, stride: int, padding: int, layout: tuple[str, str, str]) -> Array:
-    around = [(padding, padding)] * 2
+def _by_image(image: Array, kernel: Array, places: Shape, stride: int, padding: int) -> Array:
+    """The convolution again, as a sum over the places of a pixel within a stride, each of which needs no stride."""
+    if stride == 1:
+        return _convolve(image, kernel.swapaxes(2, 3), 1, padding, SWAPPED)
+    change = jnp.zeros((), image.dtype)
+    for place in np.ndindex(*(min(size, stride) for size in kernel.shape[:2])):
+        part = kernel[place[0] :: stride, place[1] :: stride]
+        missing = [max(-((first - padding) // stride), 0) for first in place]  # pixels of padding before the image
+        seen = image
+        around = []
+        for axis, (first, before) in enumerate(zip(place, missing, strict=True)):
+            seen = jax.lax.slice_in_dim(seen, first + before * stride - padding, None, stride, axis)
+            after = places[axis] + part.shape[axis] - 1 - before - seen.shape[axis]  # negative: pixels that none sees
+            around.append((before, after))
+        change += _convolve(seen, part.swapaxes(2, 3), 1, around, SWAPPED)
+    return change
+
+
+def _convolve(
+    image: Array, kernel: Array, stride: int, padding: int | Sequence[tuple[int, int]], layout: tuple[str, str, str]
+) -> Array:
+    around = [(padding, padding)] * 2 if isinstance(padding, int) else padding
     image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))  # a complex state, real weights
     return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
 
