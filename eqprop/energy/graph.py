@@ -208,6 +208,20 @@ class Graph:
         biased = (jnp.sum(b * rho[layer]) for layer, b in theta["b"].items())
         return sum(biased, start=sum(paired[1:], paired[0]))
 
+    def coupling(
+        self, w: Mapping[str, Array], rates: Layers, layer: str, scale: Mapping[str, float] | None = None
+    ) -> Array | float:
+        """How strongly the units of a layer feel each other, through all synapses of weights `w`.
+
+        `scale`: a factor for the Φ of each synapse, by the layer that it leads to; none: 1.
+        """
+        parts = (
+            (scale[syn.post] if scale else 1) * syn.coupling(w[syn.name], rates, layer)
+            for syn in self.synapses
+            if layer in (syn.pre, syn.post)
+        )
+        return sum(parts, start=0.0)
+
     def rates(self, x: Array, s: Layers) -> Layers:
         """ρ(u) of every layer, the input included."""
         rho = self.rho
