@@ -128,7 +128,7 @@ SIGNED = ep.Hopfield.convolutional((4, 4, 1), (3, 4), 2, pool=ep.SoftmaxPool(2),
 
 @pytest.mark.parametrize("make", [lambda net: net, lambda net: ep.XieSeung(net, gamma=0.9), ep.Directed])
 def test_the_curvature_of_every_energy_on_pooled_layers_is_a_bound(make: Any) -> None:
-    """diag(c) minus the derivative of what pulls a layer back has no negative eigenvalue; with the leak alone it has."""
+    """diag(c) minus the derivative of what pulls a layer back has no negative eigenvalue; the leak alone is short."""
     energy = make(SIGNED)
     theta = jax.tree.map(lambda w: 4 * w, energy.init(jax.random.key(0), gain=1.0))
     F, x = ep.Total(energy, ep.SquaredError()), jnp.asarray(RANDOM.uniform(size=(4, 4, 1)))

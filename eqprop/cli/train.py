@@ -82,6 +82,7 @@ class Train:
         check_use(experiment)
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
+        experiment.assemble(*experiment.widths(data.outline(self.dataset)))  # what does not fit is refused unfetched
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)
