@@ -12,6 +12,7 @@ import eqprop as ep
 from eqprop.energy import POOLINGS
 from eqprop.energy.convolution import convolve
 from eqprop.errors import InputError
+from eqprop.study import CostOptions, Experiment, NetworkOptions, settling_maps
 from eqprop.verification.zoo import IMAGES
 from marks import slow_but
 
@@ -233,6 +234,19 @@ def test_the_curvature_of_a_readout_is_a_bound() -> None:
     bound = float(cost.curvature(theta, 1.0)["a"])
     assert 0.1 * bound < largest <= bound
     assert float(cost.curvature(theta, -1.0)["a"]) == 0.0
+
+
+@pytest.mark.parametrize("cost", ["readout", "squared"])
+def test_the_maps_of_a_settling_image_end_with_what_is_predicted(cost: Any) -> None:
+    chosen = Experiment("digits", NetworkOptions((3,), "conv"), CostOptions(cost))
+    setup = chosen.build(ep.data.load("digits"))
+    maps = settling_maps(setup, theta := setup.state.theta)
+    assert [*maps] == ["input", "conv1", "readout" if cost == "readout" else "output"]
+    assert [*maps["input"]] == [f"class {setup.data.test.labels[0]}"]
+    if cost == "readout":
+        for moment, shown in maps["readout"].items():
+            e = np.exp(maps["conv1"][moment].ravel() @ theta["readout"]["W"] + theta["readout"]["b"])
+            np.testing.assert_allclose(shown, e / e.sum(), rtol=1e-5)
 
 
 # ---- bad input ----
