@@ -92,7 +92,8 @@ class Train:
         check_use(experiment)
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
-        experiment.assemble(*experiment.widths(data.outline(self.dataset)))  # what does not fit is refused unfetched
+        if experiment.convolves:  # an image that it does not fit is refused before it is fetched
+            experiment.assemble(*experiment.widths(data.outline(self.dataset)))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)

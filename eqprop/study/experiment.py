@@ -135,8 +135,12 @@ class Experiment:
 
     def _check_together(self) -> None:
         """Refuse layers, a cost and a method of which one cannot take another, on a network of any size."""
+        if self.network.architecture in ("layered", "skip") and self.cost.cost == "squared":
+            return  # which suit every method
         layers = self._sketch()
         F = Total(self._energy(layers), self._cost(layers))
+        if "nudge" in self.method.uses:
+            self.phases.nudge.check(F)
         try:
             self.method.rule(self.phases).check(F)
         except InputError as error:
@@ -151,11 +155,11 @@ class Experiment:
         """Refuse settings for images where there are none, and others where they do not apply."""
         net, usual = self.network, NetworkOptions()
         if not self.convolves:
-            for name, value in {"kernel": net.kernel, "pool": net.pool}.items():
-                if value != getattr(usual, name):
+            given = {"kernel": net.kernel, "pool": net.pool} | vars(self.images)
+            plain = vars(usual) | vars(ImageOptions())
+            for name, value in given.items():
+                if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for convolutions: choose --net conv, or leave it out")
-            if self.images != ImageOptions():
-                raise InputError(f"{self.images}: these are for networks that see images; choose --net conv")
             if self.reads_out:
                 raise InputError("cost='readout' is for networks that see images: choose --net conv, or cross-entropy")
             return
