@@ -230,7 +230,7 @@ ODD_MAPS = {
 def test_odd_layers_have_their_maps(maps: Any, size: tuple[int, int], name: str) -> None:
     figure = plots.feature_maps(maps)
     figure.canvas.draw()
-    assert all(np.shape(axes.images[0].get_array()) == size for axes in figure.axes[3:6])
+    assert all(np.asarray(axes.images[0].get_array()).shape == size for axes in figure.axes[3:6])
     assert figure.axes[3].texts[0].get_text() == name
     assert [axes.get_title() for axes in figure.axes[:6]] == ["image", "", "", *maps["conv1"]]
 
