@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.types import Array, Data, Key, Layers, Number, Scalar, State, Theta
@@ -28,6 +29,9 @@ class Cost(eqx.Module):
         raise InputError(
             f"cost={self!r} does not say what is predicted: subclass eqprop.Cost, and give it predict(theta, s)"
         )
+
+    def check_targets(self, y: Data) -> None:
+        """Refuse targets of a batch that cannot be meant; unlike in C, their values are known here. By default none."""
 
     def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
         """The part of θ that only the cost has, to be joined to that of the network; by default none."""
@@ -91,14 +95,20 @@ class OutputCost(Cost, Curved):
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"{penalty}={value!r}: give a penalty of 0 or more")
 
+    @property
+    def where(self) -> str:
+        """What complaints call the outputs."""
+        return f"layer {self.layer!r}"
+
     @abc.abstractmethod
     def loss(self, output: Array, y: Array) -> Scalar:
         """The error of one output."""
 
     def __call__(self, theta: Theta, y: Array, s: Layers) -> Scalar:
         output = self.predict(theta, s)
-        if output.shape != jnp.shape(y):
-            raise InputError(f"a target of shape {jnp.shape(y)} does not fit layer {self.layer!r} of {output.shape}")
+        if output.shape != (shape := jnp.shape(y)):
+            ask = f": give one-hot targets, as np.eye({output.shape[0]})[labels]" if shape == () else ""
+            raise InputError(f"a target of shape {shape} does not fit {self.where} of {output.shape}{ask}")
         return self.loss(output, y) + self.penalty(theta)
 
     def predict(self, theta: Theta, s: Layers) -> Array:
@@ -126,6 +136,20 @@ class OutputCost(Cost, Curved):
                     f"{rule} does not see the cost, so {penalty}={value!r} would do nothing: "
                     "leave it at 0, and take weight decay in the optimizer, e.g. optax.adamw"
                 )
+
+
+def require_shares(y: Data) -> None:
+    """Refuse targets of a batch that are not the shares of classes, as a softmax has them."""
+    values = np.asarray(y)
+    if values.ndim < 2:
+        return  # which fits no layer
+    wrong = (values < 0).any(-1) | (np.abs(values.sum(-1) - 1) > 1e-3)
+    if wrong.any():
+        row = int(np.argwhere(wrong)[0][0])
+        raise InputError(
+            f"the target of example {row} is {values[row].tolist()}, which are no shares of classes: "
+            "give numbers of 0 or more that sum to 1, as one-hot rows do whose labels are in range"
+        )
 
 
 class SquaredError(OutputCost, Clampable):
@@ -170,6 +194,10 @@ class CrossEntropy(OutputCost):
     def __check_init__(self) -> None:
         if not 0 < self.scale < float("inf"):
             raise InputError(f"scale={self.scale!r}: give a positive number")
+
+    def check_targets(self, y: Data) -> None:
+        """Refuse targets that do not sum to 1."""
+        require_shares(y)
 
     def loss(self, output: Array, y: Array) -> Scalar:
         """−Σ_c y_c log softmax(scale · output)_c."""

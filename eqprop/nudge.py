@@ -125,7 +125,7 @@ class Holomorphic(Nudge):
             bounds = (F.space.low, F.space.high)
             raise InputError(
                 f"the holomorphic nudge needs a smooth energy, and this one clips states to {bounds}: "
-                "take the sigmoid or tanh as activation, or the symmetric nudge"
+                "take smooth_step, the sigmoid or tanh as activation, or the symmetric nudge"
             )
         if not F.smooth:
             raise InputError(

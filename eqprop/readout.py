@@ -1,5 +1,6 @@
 """A readout: outputs that are computed from the settled state, and are no part of it."""
 
+from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
 
@@ -7,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.cost import OutputCost
+from eqprop.cost import OutputCost, require_shares
 from eqprop.energy.graph import Graph
 from eqprop.errors import InputError
-from eqprop.types import Array, Key, Layers, Number, Scalar, Theta
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Theta
 
 
 class SoftmaxReadout(OutputCost):
@@ -54,12 +55,22 @@ class SoftmaxReadout(OutputCost):
 
     def predict(self, theta: Theta, s: Layers) -> Array:
         """Wᵀ s + b, before the softmax."""
-        if "readout" not in theta:
+        state = jnp.ravel(super().predict(theta, s))
+        if len(state) != self.units:
             raise InputError(
-                "theta lacks 'readout': join what the cost's init makes, as in net.init(key) | cost.init(key)"
+                f"units={self.units} of SoftmaxReadout, but layer {self.layer!r} has {len(state)}: take "
+                "SoftmaxReadout.of(net, classes)"
             )
-        readout = theta["readout"]
-        return jnp.ravel(super().predict(theta, s)) @ readout["W"] + readout["b"]
+        w, b = self._weights(theta)
+        return state @ w + b
+
+    @property
+    def where(self) -> str:
+        return "the readout"
+
+    def check_targets(self, y: Data) -> None:
+        """Refuse targets that do not sum to 1."""
+        require_shares(y)
 
     def loss(self, output: Array, y: Array) -> Scalar:
         """−Σ_c y_c log softmax(output)_c."""
@@ -68,6 +79,23 @@ class SoftmaxReadout(OutputCost):
     def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
         """½ β ‖WᵀW‖, for β above 0; a negative β only lowers the curvature."""
         # ∂²C/∂s² = W (diag(p) − ppᵀ) Wᵀ, and what is in brackets lies between 0 and ½.
-        w = theta["readout"]["W"]
+        w, _ = self._weights(theta)
         largest = jnp.max(jnp.sum(jnp.abs(w.T @ w), axis=0))
         return {self.layer: jnp.maximum(beta, 0) * largest / 2}
+
+    def _weights(self, theta: Theta) -> tuple[Array, Array]:
+        """W and b; refused if θ lacks them, or has others."""
+        shapes = {"W": (self.units, self.classes), "b": (self.classes,)}
+        make = "make it with the cost's init, as in net.init(key) | cost.init(key)"
+        if not isinstance(theta, Mapping) or "readout" not in theta:
+            raise InputError(f"theta lacks 'readout': {make}")
+        readout = theta["readout"]
+        if not isinstance(readout, Mapping) or readout.keys() != shapes.keys():
+            found = sorted(readout) if isinstance(readout, Mapping) else f"an array of shape {jnp.shape(readout)}"
+            raise InputError(f"theta['readout'] is {found} in place of W and b: {make}")
+        for name, shape in shapes.items():
+            if jnp.shape(readout[name]) != shape:
+                raise InputError(
+                    f"theta['readout'][{name!r}] has the shape {jnp.shape(readout[name])} instead of {shape}: {make}"
+                )
+        return readout["W"], readout["b"]

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it leaves behind, and that every option it offers does something."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass, replace
@@ -368,6 +369,16 @@ def test_every_option_reaches_the_experiment(name: str) -> None:
     assert isinstance(command, Train)
     assert command.experiment == experiment(kind | {name: value})
     assert command.experiment != experiment(kind)
+
+
+@pytest.mark.parametrize(("words", "shown"), [((), "default: 500"), (("--net", "conv"), "default: 16 32")])
+def test_help_shows_the_defaults_of_the_network_that_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], shown: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run("train", "digits", *words, "--help") == 0
+    hidden = capsys.readouterr().out.split("--hidden")[1].split("--net")[0]
+    assert shown in re.sub(r"[\s│]+", " ", hidden)
 
 
 # These are data of the one program that trains with BASE: the others compile a program each.

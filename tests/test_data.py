@@ -260,6 +260,9 @@ def test_folder_that_does_not_do(
     source.asked.clear()
     with pytest.raises(InputError, match=r"no folder .*nowhere"):
         act("mnist", folder=tmp_path / "nowhere")
+    (tmp_path / "archive").write_bytes(b"")
+    with pytest.raises(InputError, match=r"archive is a file: .*name the folder that it is in"):
+        act("mnist", folder=tmp_path / "archive")
 
     folder = fill(tmp_path / "mine")
     (folder / TRAIN_IMAGES).unlink()
@@ -351,6 +354,19 @@ def test_cache_that_cannot_be_written(mnist: FileSet, source: FakeSource, cache:
     with pytest.raises(InputError, match=f"cannot write the data cache {cache}.*EQPROP_DATA"):
         data.load("mnist")
     assert not source.asked  # found out before the download
+
+
+@pytest.mark.parametrize("name", data.NAMES[1:])
+def test_the_outline_of_a_data_set_needs_no_files(cache: Path, name: str) -> None:
+    outline = data.outline(name)
+    registered = FILE_SETS[name]
+    assert outline.widths == (np.prod(registered.shape), len(registered.classes)) and not len(outline.train)
+    assert outline.image == (*registered.shape, 1)[:3] and not cache_folder(name).exists()
+
+
+def test_the_outline_of_the_digits_is_that_of_the_data() -> None:
+    whole, outline = data.load("digits"), data.outline("digits")
+    assert (outline.widths, outline.image, outline.classes) == (whole.widths, whole.image, whole.classes)
 
 
 def test_catalogue(mnist: FileSet, cache: Path) -> None:
@@ -636,11 +652,13 @@ ARCHIVE = "cifar-10-binary.tar.gz"
     ("files", "complaint"),
     [
         ({}, rf"{BATCH_1} is not in .*, nor is .*The folder has to hold {BATCH_1}, .*, or {ARCHIVE}, or the \.png"),
-        ({"data_batch_1": b"a pickle"}, f"{BATCH_1} is not in"),
+        ({"data_batch_1": b"a pickle"}, f"data_batch_1 is its pickled version.*{ARCHIVE} instead"),
+        ({"cifar-10-python.tar.gz": b"pickles"}, f"cifar-10-python.tar.gz is its pickled version.*{ARCHIVE} instead"),
+        ({"data_batch_1": b"a pickle", BATCH_1: record(200)}, f"mine/{BATCH_1} is damaged or not the original"),
         ({BATCH_1: cifar_files()[BATCH_1][:-1]}, f"mine/{BATCH_1} is damaged or not the original: 6145 bytes"),
         ({BATCH_1: record(200)}, f"mine/{BATCH_1} is damaged or not the original"),
         ({BATCH_1: cifar_files()[BATCH_1]}, "data_batch_2.bin is not in"),
-        ({ARCHIVE: b"<html>"}, f"mine/{ARCHIVE} is damaged"),
+        ({ARCHIVE: b"<html>"}, rf"mine/{ARCHIVE} is damaged \([\w ]+\)\. The folder has to hold"),  # in one line
         ({ARCHIVE: archive_of(cifar_files(), "cifar-10-batches-bin")[:-2000]}, f"mine/{ARCHIVE} is damaged"),
         ({ARCHIVE: archive_of(cifar_files(), "cifar-10-batches-py")}, f"{BATCH_1} is not in .*mine/{ARCHIVE}, nor"),
         (

@@ -21,7 +21,7 @@ import safetensors.numpy
 import eqprop as ep
 from command import run
 from eqprop.data.registry import FILE_SETS
-from eqprop.study import Experiment
+from eqprop.study import CostOptions, Experiment, LearningOptions, NetworkOptions
 from marks import slow
 
 # The sizes of tests/test_cli.py, so that the same programs serve.
@@ -112,7 +112,17 @@ OPTIONS = [
     ("--method stochastic --relaxation gradient", "relaxation=gradient", "does nothing for method=stochastic"),
     ("--method stdp --nudged-relaxation block", "nudged_relaxation=block", "does nothing for method=stdp"),
     ("--nudge hard", "nudge", "random-sign"),
-    ("--nudge holomorphic", "holomorphic", "sigmoid or tanh"),
+    ("--nudge holomorphic", "error: the holomorphic nudge", "sigmoid or tanh"),
+    ("--normalise", "normalise=True is for convolutions", "--net conv"),
+    ("--net conv --kernel 9", "a kernel of 9 × 9 is larger than the 8 × 8 pixels", "smaller kernel"),
+    ("--net conv --kernel 4", "kernel=4", "odd"),
+    ("--net conv --hidden 4 4 4 4", "windows of 2 pixels do not divide a side of 1", "fewer layers"),
+    ("--net conv --crop 8", "crop=8", "8 × 8 pixels"),
+    ("--net conv --method contrastive-hebbian", "cost='readout' with method='contrastive-hebbian'", "SquaredError"),
+    ("--net conv --method coupled", "cost='readout' with method='coupled'", "no part of the state"),
+    ("--net conv --method xie-seung", "cost='readout' with method='xie-seung'", "no part of the state"),
+    ("--net conv --method boltzmann", "'conv' with method='boltzmann'", "vectors only"),
+    ("--cost cross-entropy --method coupled", "cost='cross-entropy' with method='coupled'", "SquaredError"),
     ("--checkpoint-seconds -1", "--checkpoint-seconds -1", "0 or more"),
     ("--hiden 4", "--hiden", "--hidden"),
     ("--data-dir file", "digits", "leave 'file' (--data-dir, folder=) out"),
@@ -256,6 +266,12 @@ SPOILT = {
     "unknown data set": (intact, "train emnist", "'emnist'", "fashion"),
     "unknown data set, fetch": (intact, "data fetch emnist", "emnist", "fashion"),
     "unknown command": (intact, "trian digits", "trian", "train"),
+    "an image too small, before its data are fetched": (
+        intact,
+        "train mnist --net conv --hidden 4 4 4 4 --run-dir new",
+        "do not divide a side of 7",
+        "fewer layers",
+    ),
     "data folder, none": (intact, f"{MNIST} --data-dir nowhere", "no folder nowhere", "mnist"),
     "data folder, empty": (
         lambda place: (place / "data").mkdir(),
@@ -427,7 +443,133 @@ class Wrong(ep.Synapse):
         return rho["input"] @ w
 
 
+CONV = ep.Hopfield.convolutional((8, 8, 1), (2,))
+READOUT = ep.SoftmaxReadout.of(CONV, 3)
+SEEING = ep.Total(CONV, READOUT)
+IMAGE, CLASS = np.full((4, 8, 8, 1), 0.5, np.float32), np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
+EYES = CONV.init(jax.random.key(0)) | READOUT.init(jax.random.key(1))
+
+
+def rows(array: np.ndarray, row: int, value: Any) -> np.ndarray:
+    """The array with one example changed."""
+    changed = array.copy()
+    changed[row] = value
+    return changed
+
+
+BATCHES = {
+    "vectors in place of images": (IMAGE.reshape(4, 64), CLASS, "x.reshape(-1, 8, 8, 1)"),
+    "images without channels": (IMAGE[..., 0], CLASS, "x.reshape(-1, 8, 8, 1)"),
+    "channels first": (np.moveaxis(IMAGE, -1, 1), CLASS, "channels come last; give np.moveaxis(x, 1, -1)"),
+    "images of another size": (np.zeros((4, 28, 28, 1)), CLASS, "shape (28, 28, 1) does not fit layer 'input' of 8"),
+    "bytes": (np.full((4, 8, 8, 1), 255, np.uint8), CLASS, "type uint8 go up to 255"),
+    "bytes as floating numbers": (255 * IMAGE, CLASS, "go up to 127.5"),
+    "far below 0": (-255 * IMAGE, CLASS, "divide bytes by 255"),
+    "NaN in an image": (rows(IMAGE, 2, np.nan), CLASS, "not finite, first in example 2"),
+    "labels in place of one-hot targets": (IMAGE, np.array([0, 1, 2, 0]), "give one-hot targets, as np.eye(3)[labels]"),
+    "a label out of range": (IMAGE, rows(CLASS, 1, 0.0), "the target of example 1 is [0.0, 0.0, 0.0]"),
+    "a negative share": (IMAGE, rows(CLASS, 1, (2.0, -1.0, 0.0)), "the target of example 1"),
+    "targets of more classes": (IMAGE, np.eye(5, dtype=np.float32)[:4], "shape (5,) does not fit the readout of (3,)"),
+    "fewer targets than images": (IMAGE, CLASS[:3], "4, 3"),
+    "words": (IMAGE, np.array(["a", "b", "c", "d"]), "<U1: give arrays of numbers"),
+}
+
+
+def fit_images(x: Any, y: Any) -> None:
+    of, feed = trainer(SEEING), ep.Shuffled((x, y), batch_size=2)
+    ep.fit(of, of.init(EYES, feed, jax.random.key(0)), feed, epochs=1)
+
+
+def fit_valid(x: Any, y: Any) -> None:
+    of, feed = trainer(SEEING), ep.Shuffled((IMAGE, CLASS), batch_size=2)
+    ep.fit(of, of.init(EYES, feed, jax.random.key(0)), feed, (x, y), epochs=1)
+
+
+WAYS = {
+    "fit": fit_images,
+    "fit, validation": fit_valid,
+    "measure": lambda x, y: trainer(SEEING).measure(EYES, (x, y)),
+    "predict": lambda x, y: trainer(SEEING).predict(EYES, (x, y)),
+    "rule": lambda x, y: ep.EquilibriumPropagation()(SEEING, EYES, (x, y), CONV.rest(4)),
+    "relaxation": lambda x, y: ep.Block()(SEEING, EYES, (x, y), 0.1, CONV.rest(4)),
+    "trace": lambda x, y: ep.Gradient().trace(SEEING, EYES, (x, y), 0.1, CONV.rest(4)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("x", "y", "says"), BATCHES.values(), ids=BATCHES)
+def test_a_batch_is_refused_before_anything_compiles(
+    caplog: pytest.LogCaptureFixture, way: str, x: Any, y: Any, says: str
+) -> None:
+    with jax.log_compiles(), pytest.raises(ep.InputError) as caught:
+        WAYS[way](x, y)
+    assert says in str(caught.value)
+    assert "XLA compilation of jit(run)" not in caplog.text  # as everything is called that the library compiles
+
+
+def test_what_the_library_compiles_is_seen_where_it_is_looked_for(caplog: pytest.LogCaptureFixture) -> None:
+    with jax.log_compiles():
+        ep.Block(3)(SEEING, EYES, (IMAGE, CLASS), 0.1, CONV.rest(4))
+    assert "XLA compilation of jit(run)" in caplog.text
+
+
+def weights(readout: Any) -> Any:
+    return CONV.init(jax.random.key(0)) | ({} if readout is None else {"readout": readout})
+
+
+READOUTS = {
+    "none": (None, "theta lacks 'readout'"),
+    "of another layer": ({"W": jnp.zeros((3, 3)), "b": jnp.zeros(3)}, "['W'] has the shape (3, 3) instead of (32, 3)"),
+    "of more classes": ({"W": jnp.zeros((32, 3)), "b": jnp.zeros(4)}, "['b'] has the shape (4,) instead of (3,)"),
+    "without biases": ({"W": jnp.zeros((32, 3))}, "is ['W'] in place of W and b"),
+    "a matrix": (jnp.zeros((32, 3)), "an array of shape (32, 3)"),
+}
+
+
+@pytest.mark.parametrize("y", [CLASS, None], ids=["with targets", "without"])
+@pytest.mark.parametrize(("readout", "says"), READOUTS.values(), ids=READOUTS)
+def test_a_readout_that_does_not_fit_is_refused_in_words(readout: Any, says: str, y: Any) -> None:
+    with pytest.raises(ep.InputError) as caught:
+        ep.Block()(SEEING, weights(readout), (IMAGE, y), 0.0, CONV.rest(4))
+    assert says in str(caught.value) and "cost.init(key)" in str(caught.value)
+
+
 API = {
+    "a rule that clamps, with a readout": (
+        lambda: ep.ContrastiveHebbian()(SEEING, EYES, (IMAGE, CLASS), CONV.rest(4)),
+        "F=Total(Hopfield, SoftmaxReadout) does not offer it: a readout is no part of the state",
+    ),
+    "a likelihood, with a readout": (
+        lambda: ep.Trainer(SEEING, ep.BoltzmannLearning(), optax.sgd(0.1)),
+        "F=Total(Hopfield, SoftmaxReadout) does not offer it: a readout is no part of the state",
+    ),
+    "an experiment that clamps a readout": (
+        lambda: Experiment(
+            "digits",
+            NetworkOptions((4,), "conv"),
+            CostOptions("readout"),
+            learning=LearningOptions("coupled"),
+        ),
+        "cost='readout' with method='coupled'",
+    ),
+    "a readout of other units": (
+        lambda: ep.Block()(ep.Total(CONV, ep.SoftmaxReadout("conv1", units=3)), EYES, (IMAGE, None), 0.0, CONV.rest(4)),
+        "['W'] has the shape (32, 3) instead of (3, 2)",
+    ),
+    "fewer states than examples": (
+        lambda: ep.Block()(SEEING, EYES, (IMAGE, None), 0.0, CONV.rest(3)),
+        "have 4 examples, and the state has 3",
+    ),
+    "one image in place of a batch": (
+        lambda: ep.Block()(SEEING, EYES, (IMAGE[0], None), 0.0, CONV.rest(1)),
+        "have 8 examples, and the state has 1",
+    ),
+    "a label beyond the classes": (
+        lambda: ep.data.Split.from_labels(X, np.array([0, 1, 2, 0, 1, 2]), 2),
+        "example 2 has the label 2, where labels go from 0 to 1",
+    ),
+    "a label below 0": (lambda: ep.data.Split.from_labels(X, np.array([0, -1] * 3), 2), "example 1 has the label -1"),
+    "labels that are no whole numbers": (lambda: ep.data.Split.from_labels(X, X[:, 0], 2), "labels of type float32"),
     "synapse to an unknown layer": (lambda: ep.Hopfield(SIZES, [*PAIRS, ("hidden", "out")]), "unknown layer 'out'"),
     "synapse twice": (lambda: ep.Hopfield(SIZES, [*PAIRS, PAIRS[0]]), "('input', 'hidden') is given twice"),
     "synapse twice, reversed": (

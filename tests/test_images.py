@@ -12,6 +12,7 @@ import eqprop as ep
 from eqprop.energy import POOLINGS
 from eqprop.energy.convolution import convolve
 from eqprop.errors import InputError
+from eqprop.study import CostOptions, Experiment, NetworkOptions, settling_maps
 from eqprop.verification.zoo import IMAGES
 from marks import slow_but
 
@@ -123,6 +124,50 @@ def test_the_coupling_of_softmax_pooling_is_a_bound_and_needed() -> None:
     assert synapse.coupling(w, rho, "b") == 0
 
 
+SIGNED = ep.Hopfield.convolutional((4, 4, 1), (3, 4), 2, pool=ep.SoftmaxPool(2), activation=ep.hard_tanh)
+
+
+@pytest.mark.parametrize("make", [lambda net: net, lambda net: ep.XieSeung(net, gamma=0.9), ep.Directed])
+def test_the_curvature_of_every_energy_on_pooled_layers_is_a_bound(make: Any) -> None:
+    """diag(c) minus the derivative of what pulls a layer back has no negative eigenvalue; the leak alone is short."""
+    energy = make(SIGNED)
+    theta = jax.tree.map(lambda w: 4 * w, energy.init(jax.random.key(0), gain=1.0))
+    F, x = ep.Total(energy, ep.SquaredError()), jnp.asarray(RANDOM.uniform(size=(4, 4, 1)))
+    rest, beyond = jax.tree.map(lambda u: u[0], energy.rest(1)), []
+    for _ in range(10):
+        s = jax.tree.map(lambda u: jnp.asarray(RANDOM.uniform(-1, 1, size=u.shape)), rest)
+
+        def back(u: Any, s: Any = s) -> Any:
+            return -F.force(theta, (x, None), 0.0, s | {"conv1": u})["conv1"]
+
+        slope = np.reshape(jax.jacobian(back)(s["conv1"]), (12, 12))
+        bound = np.ravel(energy.curvature(theta, x, s, ("conv1",))["conv1"])
+        assert np.linalg.eigvalsh(bound * np.eye(12) - (slope + slope.T) / 2).min() >= 0
+        beyond.append(np.linalg.eigvalsh(slope + slope.T).max() / 2)
+    assert max(beyond) > 2  # so that steps that mind the leak alone overshoot
+
+
+def test_block_descent_on_weak_feedback_with_softmax_pooling_never_raises_the_energy() -> None:
+    F = ep.Total(ep.XieSeung(SIGNED, gamma=0.9), ep.SquaredError())
+    theta = jax.tree.map(lambda w: 4 * w, SIGNED.init(jax.random.key(0), gain=1.0))
+    v = (jnp.asarray(RANDOM.uniform(size=(20, 4, 4, 1))), jnp.zeros((20, 2)))
+    start = jax.tree.map(lambda u: jnp.asarray(RANDOM.uniform(-1, 1, size=u.shape)), SIGNED.rest(20))
+    path = ep.Block(30, omega=1.0, order="both").trace(F, theta, v, 0.3, start)
+    assert (np.diff(path.energy, axis=1) <= 1e-9).all()
+    assert (path.energy[:, 0] - path.energy[:, -1] > 0.01).all()
+
+
+def test_a_network_whose_feedback_equals_its_weights_settles_as_the_symmetric_one_does() -> None:
+    """With softmax pooling too: the same steps, so the same bound."""
+    theta = jax.tree.map(lambda w: 4 * w, SIGNED.init(jax.random.key(0), gain=1.0))
+    directed = ep.Directed(SIGNED)
+    both = theta | {"V": {synapse: theta["W"][synapse] for synapse in directed.feedback}}
+    v = (jnp.asarray(RANDOM.uniform(size=(3, 4, 4, 1))), None)
+    expected, _ = ep.Block(7, omega=1.0)(ep.Total(SIGNED, ep.SquaredError()), theta, v, 0.0, SIGNED.rest(3))
+    settled, _ = ep.Block(7, omega=1.0)(ep.Total(directed, ep.SquaredError()), both, v, 0.0, SIGNED.rest(3))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), settled, expected)
+
+
 def test_a_layer_of_images_has_a_bias_for_each_channel() -> None:
     net = ep.Hopfield.convolutional((8, 8, 3), (4,), 10)
     theta = net.init(jax.random.key(0))
@@ -189,6 +234,19 @@ def test_the_curvature_of_a_readout_is_a_bound() -> None:
     bound = float(cost.curvature(theta, 1.0)["a"])
     assert 0.1 * bound < largest <= bound
     assert float(cost.curvature(theta, -1.0)["a"]) == 0.0
+
+
+@pytest.mark.parametrize("cost", ["readout", "squared"])
+def test_the_maps_of_a_settling_image_end_with_what_is_predicted(cost: Any) -> None:
+    chosen = Experiment("digits", NetworkOptions((3,), "conv"), CostOptions(cost))
+    setup = chosen.build(ep.data.load("digits"))
+    maps = settling_maps(setup, theta := setup.state.theta)
+    assert [*maps] == ["input", "conv1", "readout" if cost == "readout" else "output"]
+    assert [*maps["input"]] == [f"class {setup.data.test.labels[0]}"]
+    if cost == "readout":
+        for moment, shown in maps["readout"].items():
+            e = np.exp(maps["conv1"][moment].ravel() @ theta["readout"]["W"] + theta["readout"]["b"])
+            np.testing.assert_allclose(shown, e / e.sum(), rtol=1e-5)
 
 
 # ---- bad input ----

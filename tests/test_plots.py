@@ -212,6 +212,39 @@ def test_feature_maps_have_one_scale_for_all_moments_of_a_layer() -> None:
     np.testing.assert_allclose(heights, MAPS["output"]["free 1"])
 
 
+def moments(*shape: int) -> dict[str, np.ndarray]:
+    return {moment: RNG.uniform(size=shape) for moment in ("free 1", "free 5", "nudged 5")}
+
+
+GREY = {"input": {"image": RNG.uniform(size=(8, 8))}}
+ODD_MAPS = {
+    "one channel": (GREY | {"conv1": moments(4, 4, 1)}, (4, 4), "conv1"),
+    "one pixel": (GREY | {"conv1": moments(1, 1, 9)}, (3, 3), "conv1"),
+    "hundreds of channels": (GREY | {"conv1": moments(3, 3, 300)}, (15, 15), "conv1\n16 of 300"),
+    "all the same": (GREY | {"conv1": {moment: np.zeros((2, 2, 1)) for moment in "abc"}}, (2, 2), "conv1"),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("maps", "size", "name"), ODD_MAPS.values(), ids=ODD_MAPS)
+def test_odd_layers_have_their_maps(maps: Any, size: tuple[int, int], name: str) -> None:
+    figure = plots.feature_maps(maps)
+    figure.canvas.draw()
+    assert all(np.asarray(axes.images[0].get_array()).shape == size for axes in figure.axes[3:6])
+    assert figure.axes[3].texts[0].get_text() == name
+    assert [axes.get_title() for axes in figure.axes[:6]] == ["image", "", "", *maps["conv1"]]
+
+
+def test_feature_maps_may_lack_an_input_and_moments() -> None:
+    maps = {"conv1": moments(4, 4, 2), "output": {"free 5": np.array([-2.0, -1.0]), "nudged 5": np.array([-3.0, 0.5])}}
+    figure = plots.feature_maps(maps)
+    assert [axes.get_title() for axes in figure.axes] == ["free 1", "free 5", "nudged 5", "", "", ""]
+    assert not figure.axes[3].patches and len(figure.axes[4].patches) == 2
+    assert figure.axes[4].texts[-1].get_text() == "1"  # the number of the largest
+    low, high = figure.axes[4].get_ylim()
+    assert low <= -3 and high > 0.5  # all bars are seen whole
+
+
 def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
     axes = FIGURES["confusion_matrix"]().axes[0]
     counts = sklearn.metrics.confusion_matrix(TRUE, PREDICTED)
@@ -311,6 +344,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no units": (lambda: plots.receptive_fields(WEIGHTS[:, :0], (3, 4)), "none"),
     "count": (lambda: plots.receptive_fields(WEIGHTS, (3, 4), count=0), "count=0"),
     "a matrix as kernel": (lambda: plots.filters(WEIGHTS), r"kernel of shape \(12, 30\)"),
+    "maps of several images": (
+        lambda: plots.feature_maps({"conv1": moments(5, 4, 4, 2)}),
+        r"'conv1' has a state of shape \(5, 4, 4, 2\).*one at a time",
+    ),
+    "maps that are no numbers": (lambda: plots.feature_maps({"a": {"b": np.full(3, np.nan)}}), "finite"),
+    "maps of no channel": (lambda: plots.feature_maps(MAPS, channels=0), "channels=0"),
     "no maps": (lambda: plots.feature_maps({}), "path is empty"),
     "one-hot": (lambda: plots.confusion_matrix(np.eye(3), np.eye(3), "abc"), r"true has shape \(3, 3\)"),
     "lengths": (lambda: plots.confusion_matrix([0, 1], [0], "ab"), "2 examples, predicted 1"),

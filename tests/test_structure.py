@@ -124,6 +124,11 @@ def test_importing_eqprop_loads_none_of_the_heavy_parts() -> None:
     assert json.loads(done.stdout) == []
 
 
+def test_only_the_command_line_knows_the_library_that_parses_it() -> None:
+    users = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py") if "tyro" in imports(parsed(path))}
+    assert users == {"cli"}
+
+
 def test_nothing_is_read_or_written_through_pickle() -> None:
     for path in PACKAGE.rglob("*.py"):
         assert not imports(parsed(path)) & {"pickle", "cloudpickle", "dill", "joblib"}, path

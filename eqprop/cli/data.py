@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.table import Table
+from rich.table import Column, Table
 
 from eqprop.cli.console import out, screen
 from eqprop.data import catalogue, fetch
@@ -16,7 +16,7 @@ class List:
     """List the data sets and where each is on this machine."""
 
     def run(self) -> None:
-        table = Table("name", "what it is", "examples", "shape", "where")
+        table = Table("name", "what it is", "examples", "shape", Column("where", overflow="fold"))
         for entry in catalogue():
             shape = "×".join(map(str, entry.shape))
             table.add_row(entry.name, entry.description, f"{entry.examples:,}", shape, entry.where)

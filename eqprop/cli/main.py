@@ -36,7 +36,7 @@ def parse(args: list[str]) -> Command:
     method and the architecture.
     """
 
-    def read(default: train.Train) -> Command:
+    def read(default: train.Train, args: list[str]) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
@@ -54,14 +54,16 @@ def parse(args: list[str]) -> Command:
         )
 
     guess = args[1] if args[:1] == ["train"] and args[1:2] and args[1] in PRESETS else "digits"
-    command = read(train.Train.of(guessed := PRESETS[guess]))
+    # Help comes last, so that it shows the defaults of what else is asked for.
+    asked = [arg for arg in args if arg not in ("-h", "--help")] if args[:1] == ["train"] else args
+    command = read(train.Train.of(guessed := PRESETS[guess]), asked)
     if not isinstance(command, train.Train):
         return command
     if command.output.resume is not None:
         # What is not on the command line comes from the run; what is must agree with it.
-        return read(train.Train.of(train.saved(command.output.resume)))
+        return read(train.Train.of(train.saved(command.output.resume)), args)
     usual = train.usual(command)
-    return command if usual == guessed else read(train.Train.of(usual))
+    return command if usual == guessed and asked == args else read(train.Train.of(usual), args)
 
 
 def explain(word: str, reason: object, status: int) -> int:

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -28,7 +28,15 @@ from eqprop.study import (
     preset,
     settling_maps,
 )
+from eqprop.study.options import ArchitectureName
 from eqprop.total import Blocks
+
+
+@dataclass(frozen=True)
+class NamedNetwork(NetworkOptions):
+    """what the network is"""
+
+    architecture: Annotated[ArchitectureName, tyro.conf.arg(aliases=["--net"])] = "layered"
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Train:
 
     dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]] = "digits"
     """the data set; it decides some of the defaults below"""
-    network: NetworkOptions = field(default_factory=NetworkOptions)
+    network: NamedNetwork = field(default_factory=NamedNetwork)
     cost: CostOptions = field(default_factory=CostOptions)
     settling: SettlingOptions = field(default_factory=SettlingOptions)
     learning: LearningOptions = field(default_factory=LearningOptions)
@@ -69,12 +77,14 @@ class Train:
     @classmethod
     def of(cls, experiment: Experiment) -> "Train":
         """The command that carries out the experiment."""
-        parts = (experiment.network, experiment.cost, experiment.settling, experiment.learning, experiment.images)
-        return cls(experiment.dataset, *parts)  # pyright: ignore[reportArgumentType]
+        network = NamedNetwork(**vars(experiment.network))
+        parts = (experiment.cost, experiment.settling, experiment.learning, experiment.images)
+        return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
 
     @property
     def experiment(self) -> Experiment:
-        return Experiment(self.dataset, self.network, self.cost, self.settling, self.learning, self.images)
+        network = NetworkOptions(**vars(self.network))
+        return Experiment(self.dataset, network, self.cost, self.settling, self.learning, self.images)
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output
@@ -82,6 +92,8 @@ class Train:
         check_use(experiment)
         if output.resume is not None:
             check_agreement(saved(output.resume), experiment)
+        if experiment.convolves:  # an image that it does not fit is refused before it is fetched
+            experiment.assemble(*experiment.widths(data.outline(self.dataset)))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)

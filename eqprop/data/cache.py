@@ -33,11 +33,21 @@ def read_cached(file_set: FileSet) -> dict[str, bytes]:
 def read_given(file_set: FileSet, folder: str | os.PathLike[str]) -> dict[str, bytes]:
     """The verified files from a folder that the user named; there is no other source to fall back on."""
     path = Path(folder).expanduser()
+    if path.is_file():
+        raise InputError(
+            f"{path} is a file: to read the data set {file_set.name} from it, name the folder that it is in"
+        )
     if not path.is_dir():
         raise InputError(f"there is no folder {path} to read the data set {file_set.name} from")
     try:
         return unpack_any((LOOSE, *file_set.packings), Folder(path), file_set.sums)
     except Unavailable as error:
+        pickled = next((name for name in file_set.pickled if (path / name).exists()), None)
+        if pickled and isinstance(error, Missing):
+            raise InputError(
+                f"cannot take the data set {file_set.name} from {path}: {pickled} is its pickled version, which "
+                f"may run code when it is read. Download {', '.join(file_set.by_hand)} instead"
+            ) from error
         raise InputError(
             f"cannot take the data set {file_set.name} from {path}: {error}. The folder has to hold "
             + ", or ".join([f"{', '.join(file_set.sums)}, plain or as .gz", *map(str, file_set.packings)])
@@ -91,7 +101,7 @@ def download(file_set: FileSet, sums: Mapping[str, str], on_event: Callable[[str
             on_event(f"failed: {error}")
     raise InputError(
         "\n".join([f"the data set {file_set.name} could not be fetched from any source:", *failures])
-        + f"\nDownload {', '.join(file_set.by_hand)} by hand and name their folder: "
+        + f"\nDownload {', '.join(file_set.by_hand)} by hand and name the folder that it is in: "
         "--data-dir FOLDER at the command line, folder= in Python"
     )
 

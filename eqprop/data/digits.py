@@ -12,6 +12,7 @@ from eqprop.errors import InputError
 NAME = "digits"
 DESCRIPTION = "handwritten digits that come with scikit-learn"
 EXAMPLES, SHAPE, LEVELS = 1797, (8, 8), 16
+CLASSES = tuple("0123456789")
 TEST, VALID = 360, 180  # a fifth and a tenth of all
 SEED = 0  # never the seed of a training run: every run is measured on the same examples
 
@@ -23,14 +24,14 @@ def load_digits(valid: int | None) -> Dataset:
     train, test = scikit_learn("model_selection").train_test_split(
         np.arange(EXAMPLES), test_size=TEST, stratify=labels, random_state=SEED
     )
-    examples = Split.from_labels((x / LEVELS).astype(np.float32), labels, 10)
+    examples = Split.from_labels((x / LEVELS).astype(np.float32), labels, len(CLASSES))
     return Dataset(
         NAME,
         train=examples[train[:kept]],
         valid=examples[train[kept:]],
         test=examples[test],
         shape=SHAPE,
-        classes=tuple("0123456789"),
+        classes=CLASSES,
     )
 
 

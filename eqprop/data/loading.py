@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from eqprop.data import digits
 from eqprop.data.cache import cache_folder, fill_cache, read_cached, read_given
@@ -46,6 +49,16 @@ def load(name: str, folder: Folder | None = None, valid: int | None = None, on_e
         fill_cache(file_set, None, on_event or ignore)
         files = read_cached(file_set)
     return assemble(file_set, files, valid)
+
+
+def outline(name: str) -> Dataset:
+    """The data set without its examples: what is known of it before its files are there."""
+    if is_bundled(name, None):
+        shape, classes = digits.SHAPE, digits.CLASSES
+    else:
+        shape, classes = FILE_SETS[name].shape, FILE_SETS[name].classes
+    none = Split(np.empty((0, prod(shape)), np.float32), np.empty((0, len(classes)), np.float32))
+    return Dataset(name, none, none, none, shape, classes)
 
 
 def fetch(name: str, folder: Folder | None = None, on_event: OnEvent | None = None) -> Path:

@@ -110,7 +110,10 @@ def opened(file: IO[bytes], inside: str, name: str) -> Iterator[Members]:
         with tarfile.open(fileobj=file) as archive:
             yield Members(archive, inside, name)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Unavailable(f"{name} is damaged ({error})") from error
+        reason = (
+            str(error).splitlines()[0].rstrip(": ")
+        )  # tarfile tells of each way that it tried, in a line of its own
+        raise Unavailable(f"{name} is damaged ({reason})") from error
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ class FileSet:
     """A data set in files.
 
     `sums` maps each file to the sha256 of its uncompressed content; `valid` is the usual hold-out; `by_hand` is what
-    to download where no source delivers. A folder of the user's may hold the files one by one or in one of `packings`.
+    to download where no source delivers. A folder of the user's may hold the files one by one or in one of `packings`;
+    what it may hold by mistake, the names in `pickled` tell.
     """
 
     name: str
@@ -39,6 +40,7 @@ class FileSet:
     sources: tuple[Source, ...]
     by_hand: tuple[str, ...]
     packings: tuple[Packing, ...] = ()
+    pickled: tuple[str, ...] = ()
 
 
 IDX = IdxFormat(
@@ -140,6 +142,7 @@ CIFAR10 = FileSet(
     ),
     by_hand=(f"{KRIZHEVSKY}{CIFAR10_ARCHIVE}",),
     packings=(Loose(CIFAR10_ARCHIVE.inside), CIFAR10_ARCHIVE, CIFAR10_SHEETS),
+    pickled=("cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1"),
 )
 CIFAR100_CLASSES = """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
@@ -167,6 +170,7 @@ CIFAR100 = FileSet(
     sources=(Mirror(KRIZHEVSKY, suffix="", packing=CIFAR100_ARCHIVE),),
     by_hand=(f"{KRIZHEVSKY}{CIFAR100_ARCHIVE}",),
     packings=(Loose(CIFAR100_ARCHIVE.inside), CIFAR100_ARCHIVE),
+    pickled=("cifar-100-python.tar.gz", "cifar-100-python"),
 )
 
 FILE_SETS = {file_set.name: file_set for file_set in (MNIST, FASHION, CIFAR10, CIFAR100)}

@@ -24,7 +24,18 @@ class Split:
 
     @classmethod
     def from_labels(cls, x: np.ndarray, labels: np.ndarray, classes: int) -> Split:
-        """Pair the inputs with the one-hot form of their integer labels."""
+        """Pair the inputs with the one-hot form of their integer labels, which go from 0 to `classes` − 1."""
+        labels = np.asarray(labels)
+        if not np.issubdtype(labels.dtype, np.integer) or labels.shape != (len(x),):
+            raise InputError(
+                f"labels of type {labels.dtype} and shape {labels.shape} for {len(x)} examples: "
+                "give a whole number for each"
+            )
+        if len(wrong := np.flatnonzero((labels < 0) | (labels >= classes))):
+            raise InputError(
+                f"example {wrong[0]} has the label {labels[wrong[0]]}, where labels go from 0 to {classes - 1}: "
+                "count classes from 0, or give more of them"
+            )
         return cls(x, np.eye(classes, dtype=np.float32)[labels])
 
     @classmethod

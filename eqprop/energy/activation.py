@@ -27,6 +27,16 @@ class Activation:
     def __call__(self, u: Array) -> Array:
         return self.rho(u)
 
+    def curvature(self, field: Callable[[], Array], coupling: Array | float) -> Array | float:
+        """A bound on |∂²Φ/∂u²| for the units of a layer, the others being given.
+
+        It is sup|ρ''| |a| with a the field ∂Φ/∂ρ, which is asked for only where ρ bends. Where units of the layer feel
+        each other with the strength r (`Synapse.coupling`), the field may change by 2 r on the way, and sup|ρ'|² r is
+        added.
+        """
+        bend = self.bend * (jnp.abs(field()) + 2 * coupling) if self.bend else 0.0
+        return bend + self.slope**2 * coupling
+
 
 def _clipped(name: str, low: float, high: float, slope: float = 1.0) -> Activation:
     """slope · u on the box [low, high], and constant beyond it."""

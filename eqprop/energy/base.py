@@ -39,6 +39,9 @@ class Energy(abc.ABC):
         """ds/dt, for an energy that is not conservative."""
         raise InputError(f"energy={self!r} is not conservative, and does not say its field: implement `field`")
 
+    def check_inputs(self, x: Data) -> None:  # noqa: B027  (nothing to refuse is the default)
+        """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
+
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""
         return theta

@@ -57,9 +57,18 @@ class Directed(Variant, Blockwise):
         return {layer: jax.vjp(self.net.rho[layer], u)[1](fields[layer])[0] - u for layer, u in s.items()}
 
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
-        """1 + sup|ρ''| |field|: a bound on how fast the slope of a layer changes with its own state."""
-        fields, bend = self._fields(theta, x, s), {layer: self.net.rho[layer].bend for layer in block}
-        return {layer: 1 + bend[layer] * jnp.abs(fields[layer]) if bend[layer] else 1.0 for layer in block}
+        """A bound on how fast the slope of a layer changes with its own state, as in the Hopfield network.
+
+        With the others put, a layer does descend an energy: its feedback comes from the Φ of the weights V.
+        """
+        rates = self.net.rates(x, s)
+
+        def bound(layer: str) -> Array | float:
+            heard = theta["W"] | {syn.name: theta["V"][syn.name] for syn in self.net.synapses if syn.pre == layer}
+            r = self.net.coupling(heard, rates, layer)
+            return 1 + self.net.rho[layer].curvature(lambda: self._fields(theta, x, s)[layer], r)
+
+        return {layer: bound(layer) for layer in block}
 
     def angle(self, theta: Theta) -> Array:
         """The angle in degrees between all W that have feedback and their V: 0 in a network with symmetric weights."""

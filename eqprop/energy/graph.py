@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import wadler_lindig
 
 from eqprop.energy.activation import Activation, hard_sigmoid
@@ -15,6 +16,8 @@ from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
 from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
+
+LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,20 @@ class Graph:
         biased = (jnp.sum(b * rho[layer]) for layer, b in theta["b"].items())
         return sum(biased, start=sum(paired[1:], paired[0]))
 
+    def coupling(
+        self, w: Mapping[str, Array], rates: Layers, layer: str, scale: Mapping[str, float] | None = None
+    ) -> Array | float:
+        """How strongly the units of a layer feel each other, through all synapses of weights `w`.
+
+        `scale`: a factor for the Φ of each synapse, by the layer that it leads to; none: 1.
+        """
+        parts = (
+            (scale[syn.post] if scale else 1) * syn.coupling(w[syn.name], rates, layer)
+            for syn in self.synapses
+            if layer in (syn.pre, syn.post)
+        )
+        return sum(parts, start=0.0)
+
     def rates(self, x: Array, s: Layers) -> Layers:
         """ρ(u) of every layer, the input included."""
         rho = self.rho
@@ -219,16 +236,36 @@ class Graph:
 
     def check(self, theta: Theta, x: Array, s: Layers) -> None:
         """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
-        shape = dict(self.layers)[self.clamped]
-        if jnp.shape(x) != shape:
-            raise InputError(
-                f"an input of shape {jnp.shape(x)} does not fit layer {self.clamped!r} of {_times(shape)} units"
-            )
+        self._check_shape(jnp.shape(x))
         if lacking := sorted({"W", "b"} - theta.keys()):
             raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
         _check_shapes("the state", self.shapes, s)
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
         _check_shapes("theta['b']", self.biases, theta["b"])
+
+    def check_inputs(self, x: Array) -> None:
+        """Refuse inputs of a batch that do not fit, and pixels that are still bytes."""
+        self._check_shape(jnp.shape(x)[1:])
+        values = np.asarray(x)
+        largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
+        image = len(dict(self.layers)[self.clamped]) == 3
+        if (values.dtype == np.uint8 and largest > 1) or (image and largest > LARGEST_PIXEL):
+            raise InputError(
+                f"inputs of type {values.dtype} go up to {largest:g}, where weights begin as for inputs up to about 1: "
+                "divide bytes by 255, or normalise"
+            )
+
+    def _check_shape(self, given: Shape) -> None:
+        """Refuse an input of another shape than that of its layer, and say what may have happened."""
+        shape = dict(self.layers)[self.clamped]
+        if given == shape:
+            return
+        fits = f"an input of shape {given} does not fit layer {self.clamped!r} of {_times(shape)} units"
+        if len(given) == len(shape) == 3 and given == (shape[2], *shape[:2]):
+            raise InputError(f"{fits}: channels come last; give np.moveaxis(x, 1, -1)")
+        if prod(given) == prod(shape):
+            raise InputError(f"{fits}: give x.reshape({', '.join(map(str, (-1, *shape)))})")
+        raise InputError(fits)
 
     def require_forward(self) -> None:
         """Refuse synapses that do not lead from a layer to a later one, for energies that tell forward from back."""

@@ -108,25 +108,16 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put.
 
-        Exactly 1 for the hard sigmoid without lateral synapses, where E is ½ s² − a s in a unit; in general
-        1 + sup|ρ''| |a| with a the field ∂Φ/∂ρ. Where units of the layer feel each other with the strength r
-        (`Synapse.coupling`), the field may change by 2 r on the way, and sup|ρ'|² r is added.
+        1, the leak, and what ρ and the units' coupling add (`Activation.curvature`). Exactly 1 for the hard sigmoid
+        without lateral synapses, where E is ½ s² − a s in a unit.
         """
         rates = self.rates(x, s)
-        bounds: dict[str, Array | float] = {}
-        for layer in block:
-            rho, r = self.rho[layer], self._coupling(theta, rates, layer)
-            bend: Array | float = 0.0
-            if rho.bend:
-                field = jax.grad(self.phi, argnums=1)(theta, rates)[layer]
-                bend = rho.bend * (jnp.abs(field) + 2 * r)
-            bounds[layer] = 1 + bend + rho.slope**2 * r
-        return bounds
 
-    def _coupling(self, theta: Theta, rates: Layers, layer: str) -> Array | float:
-        """How strongly the units of a layer feel each other, through all synapses."""
-        ends = [syn for syn in self.synapses if layer in (syn.pre, syn.post)]
-        return sum((syn.coupling(theta["W"][syn.name], rates, layer) for syn in ends), start=0.0)
+        def bound(layer: str) -> Array | float:
+            r = self.coupling(theta["W"], rates, layer)
+            return 1 + self.rho[layer].curvature(lambda: jax.grad(self.phi, argnums=1)(theta, rates)[layer], r)
+
+        return {layer: bound(layer) for layer in block}
 
 
 ARCHITECTURES: dict[str, Callable[..., Hopfield]] = {

@@ -40,6 +40,11 @@ def convolutional(
         raise InputError(f"pool={pool!r}: give a pooling, as MaxPool(2), or None")
     around = _paddings(padding, kernel, len(channels))
     plan = _begin(image)
+    if kernel > min(image[:2]):
+        raise InputError(
+            f"a kernel of {kernel} × {kernel} is larger than the {image[0]} × {image[1]} pixels of the image: "
+            "take a smaller kernel"
+        )
     below = "input"
     for k, (after, pixels) in enumerate(zip(channels, around, strict=True), 1):
         below = _convolve(plan, below, f"conv{k}", kernel, after, stride, pixels, pool, activation)

@@ -7,7 +7,7 @@ import equinox as eqx
 from eqprop.energy.base import Energy
 from eqprop.energy.graph import Graph
 from eqprop.state import Space
-from eqprop.types import Key, Layers, Theta
+from eqprop.types import Array, Key, Layers, Theta
 
 
 class Variant(Energy, eqx.Module):
@@ -34,6 +34,10 @@ class Variant(Energy, eqx.Module):
     def blocks(self) -> tuple[tuple[str, ...], ...]:
         """The layers one by one."""
         return tuple((layer,) for layer in self.free)
+
+    def check_inputs(self, x: Array) -> None:
+        """Refuse inputs of a batch that do not fit, and pixels that are still bytes."""
+        self.net.check_inputs(x)
 
     def rest(self, batch: int) -> Layers:
         """The state s = 0 for `batch` examples."""

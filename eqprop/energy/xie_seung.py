@@ -39,10 +39,15 @@ class XieSeung(Variant, Blockwise):
         return leak - self._phi(theta, self.net.rates(x, s))
 
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:
-        """γ^{i−N} + sup|ρ''| |field|, as in the Hopfield network."""
-        field = jax.grad(self._phi, argnums=1)(theta, self.net.rates(x, s))
-        bend = {layer: self.net.rho[layer].bend for layer in block}
-        return {k: self.scale[k] + (bend[k] * jnp.abs(field[k]) if bend[k] else 0.0) for k in block}
+        """γ^{i−N}, the leak, and what ρ and the units' coupling add, as in the Hopfield network."""
+        rates = self.net.rates(x, s)
+
+        def bound(layer: str) -> Array | float:
+            r = self.net.coupling(theta["W"], rates, layer, self.scale)
+            own = self.net.rho[layer].curvature(lambda: jax.grad(self._phi, argnums=1)(theta, rates)[layer], r)
+            return self.scale[layer] + own
+
+        return {layer: bound(layer) for layer in block}
 
     def _phi(self, theta: Theta, rho: Layers) -> Scalar:
         """Numbers are scaled, not weights: one factor for each synapse and layer."""

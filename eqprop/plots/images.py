@@ -5,6 +5,7 @@ from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
@@ -40,53 +41,84 @@ def filters(kernel: Any, *, title: str = "") -> Figure:
 def feature_maps(path: Mapping[str, Mapping[str, Any]], *, channels: int = 16, title: str = "") -> Figure:
     """What layers come to, moment by moment: a row for each layer, a column for each moment.
 
-    `path` has for each layer, by moment, its state: (height, width, channels), of which up to `channels` are shown side
-    by side, the most active ones, or a vector, which is shown as bars. All moments of a layer have one scale; a layer
-    that has one moment only, as the input, is an image.
+    `path` has for each layer, by moment, its state for one image: (height, width, channels), of which up to `channels`
+    are shown side by side, the most active ones, or a vector, which is shown as bars, the largest with its number. All
+    moments of a layer have one scale; a layer that has one moment only, as the input, is an image.
     """
     if not path or not all(path.values()):
         raise InputError("path is empty: give states by layer and moment")
-    moments = max((list(layer) for layer in path.values()), key=len)
-    size = (1.5 * len(moments) + 0.8, 1.5 * len(path) + 0.5)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(path), len(moments), squeeze=False, gridspec_kw={"wspace": 0.12})
-    for row, (layer, states) in zip(grid, path.items(), strict=True):
-        shown = {moment: np.asarray(state) for moment, state in states.items()}
-        last = list(shown.values())[-1]
-        low, high = (float(end([float(end(state)) for state in shown.values()])) for end in (np.min, np.max))
-        high = high if high > low else low + 1.0
-        row[0].text(-0.08, 0.5, layer, rotation=90, ha="right", va="center", transform=row[0].transAxes)
+    if channels < 1:
+        raise InputError(f"channels={channels!r}: give how many to show of each layer, 1 or more")
+    rows = {name: {moment: _state(name, state) for moment, state in layer.items()} for name, layer in path.items()}
+    moments = list(max(rows.values(), key=len))
+    moments += [moment for row in rows.values() for moment in row if len(row) > 1 and moment not in moments]
+    figure = Figure(figsize=(1.5 * len(moments) + 0.8, 1.5 * len(rows) + 0.5), layout="constrained")
+    grid = figure.subplots(len(rows), len(moments), squeeze=False, gridspec_kw={"wspace": 0.12})
+    untitled = True
+    for row, (layer, states) in zip(grid, rows.items(), strict=True):
         for axes in row:
             axes.set_axis_off()
-        for axes, moment in zip(row, shown if len(shown) == 1 else moments, strict=False):
-            state = shown[moment]
-            if state.ndim == 1:
-                axes.bar(range(len(state)), state, color=_colours(state))
-                axes.set_ylim(min(low, 0.0), high)
-            elif len(shown) == 1:
-                axes.imshow((state - low) / (high - low) if state.shape[2] == 3 else state[..., 0], cmap="gray")
-            else:
-                active = np.argsort(-last.std(axis=(0, 1)), kind="stable")[:channels]
-                tiles = np.moveaxis(state[..., np.sort(active)], 2, 0)
-                axes.imshow(_mosaic(tiles, ceil(sqrt(len(tiles))), np.nan), cmap="magma", vmin=low, vmax=high)
-    for axes, moment in zip(grid[min(1, len(grid) - 1)], moments, strict=True):
-        axes.set_title(moment, fontsize=9)
+        several = len(states) > 1
+        columns = moments if several else list(states)
+        for axes, moment in zip(row, columns, strict=False):
+            if not several or untitled:
+                axes.set_title(moment, fontsize=9)
+        untitled = untitled and not several
+        name = _draw_row(dict(zip(columns, row, strict=False)), layer, states, channels)
+        row[0].text(-0.08, 0.5, name, rotation=90, ha="right", va="center", transform=row[0].transAxes)
     if title:
         figure.suptitle(title)
     return figure
 
 
-def _colours(state: np.ndarray) -> list[str]:
-    """The largest output stands out."""
-    return ["C1" if k == int(np.argmax(state)) else "C0" for k in range(len(state))]
+def _state(layer: str, state: Any) -> np.ndarray:
+    """The state of a layer for one image; a matrix is an image of one channel."""
+    state = np.asarray(state)
+    state = state[..., None] if state.ndim == 2 else state
+    if state.ndim not in (1, 3) or not state.size or not np.isfinite(state).all():
+        raise InputError(
+            f"{layer!r} has a state of shape {state.shape}: give finite numbers of one image, a vector or (height, "
+            "width, channels); of several images, draw one at a time"
+        )
+    return state
+
+
+def _draw_row(cells: Mapping[str, Axes], layer: str, states: Mapping[str, np.ndarray], channels: int) -> str:
+    """One layer at all its moments; what to call the row."""
+    low, high = min(float(state.min()) for state in states.values()), max(float(u.max()) for u in states.values())
+    high = high if high > low else low + 1.0
+    last = list(states.values())[-1]
+    if last.ndim == 1:
+        for moment, state in states.items():
+            _draw_vector(cells[moment], state, min(low, 0.0), max(high, 0.0))
+        return layer
+    if len(states) == 1:
+        ((moment, image),) = states.items()
+        shown = (image - low) / (high - low) if image.shape[2] == 3 else image.mean(axis=2)
+        cells[moment].imshow(shown, cmap="gray")
+        return layer
+    active = np.sort(np.argsort(-last.std(axis=(0, 1)), kind="stable")[:channels])
+    for moment, state in states.items():
+        tiles = np.moveaxis(state[..., active], 2, 0)
+        picture = _mosaic(tiles, ceil(sqrt(len(tiles))), np.nan)
+        cells[moment].imshow(picture, cmap="magma", vmin=low, vmax=high)
+    return f"{layer}\n{len(active)} of {last.shape[2]}" if len(active) < last.shape[2] else layer
+
+
+def _draw_vector(axes: Axes, state: np.ndarray, low: float, high: float) -> None:
+    """Bars, of which the largest stands out and has its number."""
+    best = int(np.argmax(state))
+    axes.bar(range(len(state)), state, color=["C1" if k == best else "C0" for k in range(len(state))])
+    axes.set_ylim(low, high + 0.15 * (high - low))
+    axes.text(best, max(state[best], 0.0), str(best), ha="center", va="bottom", fontsize=8)
 
 
 def _mosaic(tiles: np.ndarray, columns: int, gap: float) -> np.ndarray:
-    """Images side by side in rows, with a pixel between them."""
+    """Images side by side in rows, with a pixel between them, unless they are pixels themselves."""
     count, height, width, *colours = tiles.shape
-    rows = -(-count // columns)
-    out = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1, *colours), gap)
+    rows, between = -(-count // columns), int(height * width > 1)
+    out = np.full((rows * (height + between) - between, columns * (width + between) - between, *colours), gap)
     for place, tile in enumerate(tiles):
-        top, left = (place // columns) * (height + 1), (place % columns) * (width + 1)
+        top, left = (place // columns) * (height + between), (place % columns) * (width + between)
         out[top : top + height, left : left + width] = tile
     return out

@@ -8,12 +8,13 @@ from typing import NamedTuple, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
-from eqprop.total import System, TotalEnergy, system
+from eqprop.total import System, TotalEnergy, require_finite, system
 from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, Scalar, State, Theta
 
 
@@ -75,7 +76,7 @@ class Relaxation(eqx.Module):
 
         In v and s the first axis counts examples; β is one number, or one per example. F may be a plain function.
         """
-        F = _checked(self, F, s)
+        F = _checked(self, F, v, s)
         return _settle(self, F, theta, v, beta, s, key)
 
 
@@ -86,11 +87,28 @@ def _settle(
     return relaxation.settle(F, theta, v, beta, s, key)
 
 
-def _checked(relaxation: Relaxation, F: TotalEnergy, s: State) -> System:
-    require_floats(s)
+def _checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
     F = system(F)
     relaxation.check(F)
+    check_batch(F, v, s)
     return F
+
+
+def check_batch(F: System, v: Data, s: State) -> None:
+    """Refuse a batch that F cannot mean, or states that are not as many or cannot move, before anything compiles."""
+    require_floats(s)
+    data = jax.tree.leaves(v)
+    if not all(jnp.ndim(leaf) for leaf in data):
+        raise InputError(f"v has parts of shapes {[jnp.shape(leaf) for leaf in data]}: the first axis counts examples")
+    given, states = ([len(leaf) for leaf in jax.tree.leaves(tree)] for tree in (v, s))
+    if len({*given, *states}) > 1:
+        raise InputError(
+            f"the parts of v have {', '.join(map(str, given))} examples, and the state has {states[0]}: "
+            "give as many of each, the first axis counts them"
+        )
+    if not any(isinstance(leaf, Tracer) for leaf in data):  # values are unknown inside of a larger program
+        require_finite(v)
+        F.check_data(v)
 
 
 def require_floats(s: State) -> None:
@@ -166,7 +184,7 @@ class Stepwise(Relaxation):
 
         Any number of them is the same program, so that 3 steps and 3 more are 6, to the last bit.
         """
-        return _advance(self, _checked(self, F, settling.s), theta, v, beta, settling, steps, observer)
+        return _advance(self, _checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
 
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
@@ -181,7 +199,7 @@ class Stepwise(Relaxation):
 
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
-        return _trace(self.all_steps(), _checked(self, F, s), theta, v, beta, s)
+        return _trace(self.all_steps(), _checked(self, F, v, s), theta, v, beta, s)
 
     def all_steps(self) -> Self:
         """The relaxation without its tolerance: every example takes all steps."""

@@ -9,7 +9,7 @@ import jax
 from eqprop.compile import compiled
 from eqprop.nudge import Nudge
 from eqprop.relax import Info, Relaxation
-from eqprop.relax.base import require_floats
+from eqprop.relax.base import check_batch
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
@@ -78,9 +78,9 @@ class Rule(eqx.Module):
         In v and s the first axis counts examples. s is where the free phase begins, and `weight` gives each example its
         share in the average.
         """
-        require_floats(s)
         F = system(F)
         self.check(F)
+        check_batch(F, v, s)
         return _learn(self.at(0), F, theta, v, s, jax.random.key(0) if key is None else key, weight)
 
 

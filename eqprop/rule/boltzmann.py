@@ -102,7 +102,7 @@ class BoltzmannLikelihood(_Likelihood):
 
 
 def _outputs(F: System) -> Outputs:
-    remedy = "take SquaredError(), whose outputs can be clamped"
+    remedy = "a readout is no part of the state; take SquaredError(), whose outputs can be clamped"
     return need(F, Outputs, "The likelihood is that of outputs, which are held at their targets", remedy)
 
 

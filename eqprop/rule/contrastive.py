@@ -77,7 +77,8 @@ class Clamping(Rule):
             F,
             Outputs,
             f"{type(self).__name__} holds the outputs where the cost is least",
-            "take Total(energy, SquaredError()), or let the cost be an eqprop.Clampable, with clamp(y)",
+            "a readout is no part of the state, and a softmax is least nowhere; "
+            "take SquaredError(), or let the cost be an eqprop.Clampable, with clamp(y)",
         )
 
 

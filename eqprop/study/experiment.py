@@ -16,7 +16,7 @@ from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, S
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
-from eqprop.study.methods import METHODS, Method, Network, Phases, hopfield
+from eqprop.study.methods import METHODS, Method, Network, Phases
 from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
 from eqprop.study.parsing import from_dict
 from eqprop.total import Total
@@ -89,8 +89,7 @@ class Experiment:
         self._check_images()
         self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
-        if self.network.architecture == "fully-connected" and self.method.network is not hopfield:
-            self._energy(self.layers(2, 2))  # which most other energies refuse
+        self._check_together()
 
     def _check_ranges(self) -> None:
         values = self.flat()
@@ -134,6 +133,19 @@ class Experiment:
             if does_nothing:
                 raise InputError(f"{name}={self.flat()[name]} does nothing, as {why}: leave it out")
 
+    def _check_together(self) -> None:
+        """Refuse layers, a cost and a method of which one cannot take another, on a network of any size."""
+        if self.network.architecture in ("layered", "skip") and self.cost.cost == "squared":
+            return  # which suit every method
+        layers = self._sketch()
+        F = Total(self._energy(layers), self._cost(layers))
+        if "nudge" in self.method.uses:
+            self.phases.nudge.check(F)
+        try:
+            self.method.rule(self.phases).check(F)
+        except InputError as error:
+            raise InputError(f"cost={self.cost.cost!r} with method={self.learning.method!r}: {error}") from error
+
     def _check_gains(self) -> None:
         gains = self.network.gains
         if gains and len(gains) != (count := len(self._synapse_names()) + self.reads_out):
@@ -143,11 +155,11 @@ class Experiment:
         """Refuse settings for images where there are none, and others where they do not apply."""
         net, usual = self.network, NetworkOptions()
         if not self.convolves:
-            for name, value in {"kernel": net.kernel, "pool": net.pool}.items():
-                if value != getattr(usual, name):
+            given = {"kernel": net.kernel, "pool": net.pool} | vars(self.images)
+            plain = vars(usual) | vars(ImageOptions())
+            for name, value in given.items():
+                if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for convolutions: choose --net conv, or leave it out")
-            if self.images != ImageOptions():
-                raise InputError(f"{self.images}: these are for networks that see images; choose --net conv")
             if self.reads_out:
                 raise InputError("cost='readout' is for networks that see images: choose --net conv, or cross-entropy")
             return
@@ -259,8 +271,12 @@ class Experiment:
 
     def _synapse_names(self) -> list[str]:
         """The synapses in order, whatever the sizes of the data."""
-        side = 2 ** (len(self.network.hidden) + 3)
-        return [synapse.name for synapse in self.layers((side, side, 1) if self.convolves else 1, 1).synapses]
+        return [synapse.name for synapse in self._sketch().synapses]
+
+    def _sketch(self) -> Hopfield:
+        """The layers for data of a size that fits: of images with sides that can be halved, and are not too small."""
+        side = max(self.network.kernel, 8) * 2 ** len(self.network.hidden)
+        return self.layers((side, side, 1) if self.convolves else 2, 2)
 
     def training_part(self, data: Dataset) -> Split:
         """The training examples that the experiment uses; refused if there are not enough."""
@@ -274,6 +290,8 @@ class Experiment:
 
         `batches`: minibatches in an epoch, after which rates decay and the nudge grows.
         """
+        if isinstance(inputs, tuple) and self.images.crop >= min(inputs[:2]):
+            raise InputError(f"crop={self.images.crop}: images of {inputs[0]} × {inputs[1]} pixels are shifted by less")
         layers, chosen = self.layers(inputs, outputs), self.learning
         net, cost = self._energy(layers), self._cost(layers, outputs)
         balanced_net = layers if chosen.balance else None

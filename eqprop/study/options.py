@@ -1,12 +1,11 @@
 """The settings of an experiment, in the groups in which the command line shows them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from eqprop.study.methods import METHODS
 
+ArchitectureName = Literal["layered", "skip", "fully-connected", "conv", "residual"]
 MethodName = Literal[*METHODS]  # pyright: ignore[reportInvalidTypeForm]
 
 
@@ -16,9 +15,7 @@ class NetworkOptions:
 
     hidden: tuple[int, ...] = (500,)
     """units of each hidden layer, or channels of each convolution or residual block; none for a network without"""
-    architecture: Annotated[
-        Literal["layered", "skip", "fully-connected", "conv", "residual"], tyro.conf.arg(aliases=["--net"])
-    ] = "layered"
+    architecture: ArchitectureName = "layered"
     """each layer joined to the next; the output joined to all layers besides; every unit to every other, which has one
     hidden layer; convolutions in a row; or blocks of two convolutions with a skip past both"""
     activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh", "half_sigmoid", "relu6", "smooth_step"] = (

@@ -1,6 +1,17 @@
 """F(θ, v, β, s), the total energy: the one object that all of Equilibrium Propagation is formulated in (section 3)."""
 
-from eqprop.total.base import Blocks, Outputs, System, TotalEnergy, cost_of, energy_of, need, require_energy, system
+from eqprop.total.base import (
+    Blocks,
+    Outputs,
+    System,
+    TotalEnergy,
+    cost_of,
+    energy_of,
+    need,
+    require_energy,
+    require_finite,
+    system,
+)
 from eqprop.total.sum import Clamped, Total
 
 __all__ = [
@@ -14,5 +25,6 @@ __all__ = [
     "energy_of",
     "need",
     "require_energy",
+    "require_finite",
     "system",
 ]

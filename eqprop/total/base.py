@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
 from eqprop.state import Space
@@ -84,6 +86,12 @@ class System(eqx.Module):
     def predict(self, theta: Theta, v: Data, s: State) -> Array:
         """The outputs of one example whose state has settled to s."""
         raise InputError(f"F={self!r} does not say what it predicts: give eqprop.system(F, predict=…)")
+
+    def check_data(self, v: Data) -> None:
+        """Refuse examples of a batch that cannot be meant; unlike in F, their values are known here. By default none.
+
+        Whoever compiles asks it first.
+        """
 
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed; by default all are."""
@@ -182,8 +190,24 @@ def system(
 def need(F: System, ability: type[Ability], who: str, remedy: str) -> Ability:
     """What of F has the ability; refused in words if F does not offer it."""
     if (found := F.offer(ability)) is None:
-        raise InputError(f"{who}, and F={F!r} does not offer it: {remedy}")
+        raise InputError(f"{who}, and F={_in_short(F)} does not offer it: {remedy}")
     return found
+
+
+def _in_short(F: System) -> str:
+    """What F is made of: Total(Hopfield, SquaredError)."""
+    parts = [type(part).__name__ for part in vars(F).values() if isinstance(part, Energy | Cost)]
+    return type(F).__name__ + (f"({', '.join(parts)})" if parts else "")
+
+
+def require_finite(v: Data) -> None:
+    """Refuse data that are no numbers, or not finite."""
+    for leaf in map(np.asarray, jax.tree.leaves(v)):
+        if not (jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool):
+            raise InputError(f"the data are of type {leaf.dtype}: give arrays of numbers")
+        if not np.isfinite(leaf).all():
+            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+            raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
 
 
 def require_energy(F: System, rule: str) -> None:

@@ -74,6 +74,15 @@ class Total(System):
         """What the cost compares with the target."""
         return self.cost.predict(theta, s)
 
+    def check_data(self, v: tuple[Data, Data]) -> None:
+        """Refuse inputs that the energy refuses, and targets that the cost does."""
+        if not isinstance(v, tuple | list) or len(v) != 2:
+            raise InputError(f"v is {type(v).__name__}: give (inputs, targets), with None for targets to predict")
+        x, y = v
+        self.energy.check_inputs(x)
+        if y is not None:
+            self.cost.check_targets(y)
+
     def project(self, theta: Theta) -> Theta:
         """That of the energy."""
         return self.energy.project(theta)

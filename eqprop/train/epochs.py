@@ -127,15 +127,21 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
             )
     if jax.tree.structure(state.optimizer) != jax.tree.structure(trainer.optimizer.init(state.theta)):
         raise InputError("the state is of another optimizer than the trainer's: make it with trainer.init")
-    example = jax.tree.map(lambda a: a[0], next(feed.epoch(state.key)).v)
+    for examples in (feed.sample(state.key), *([valid] if held_out else [])):
+        _check_examples(trainer, state.theta, examples)
+
+
+def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
+    example = jax.tree.map(lambda a: a[0], v)
     start = jax.tree.map(lambda a: a[0], trainer.rest(1))
     try:
-        jax.eval_shape(trainer.F, state.theta, example, 0.0, start)
+        jax.eval_shape(trainer.F, theta, example, 0.0, start)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+    trainer.F.check_data(v)
 
 
 def _averages(sums: dict[str, Any], count: float) -> dict[str, float]:

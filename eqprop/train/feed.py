@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.total import require_finite
 from eqprop.types import Any, Array, Data, Int, Key, Weight
 
 Augment = Callable[[Key, Data], Data]
@@ -61,6 +62,11 @@ class Feed(abc.ABC):
         Whoever asks wants `most` minibatches, and may be given fewer.
         """
 
+    def sample(self, key: Key) -> Data:
+        """Examples to look at before training: by default those of the first minibatch."""
+        v, weight, _ = next(self.epoch(key))
+        return jax.tree.map(lambda a: a[weight > 0], v)
+
     def epoch(self, key: Key, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
         """The minibatches of an epoch one by one, for a loop that is not compiled."""
         while first < self.batches:
@@ -89,6 +95,10 @@ class Arrays(Feed):
         self.augment = augment
         self.batches = -(-self.examples // batch_size)
         self.slots = self.examples  # every example has a particle of its own
+
+    def sample(self, key: Key) -> Data:
+        """All examples, but for what is augmented, which is another thing once it is seen."""
+        return self.v if self.augment is None else super().sample(key)
 
     @abc.abstractmethod
     def order(self, key: Key, epoch: int) -> Int[Array, "batches size"]:
@@ -270,7 +280,4 @@ def check_arrays(v: Data) -> None:
         raise InputError(f"the data are {type(v).__name__}, not arrays: give arrays, of a data.Split its `v`")
     if len({len(leaf) for leaf in leaves}) > 1:
         raise InputError(f"the parts of the data differ in length: {', '.join(str(len(leaf)) for leaf in leaves)}")
-    for leaf in map(np.asarray, leaves):
-        if not np.isfinite(leaf).all():
-            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
-            raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
+    require_finite(v)

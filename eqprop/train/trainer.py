@@ -12,7 +12,7 @@ from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.rule import Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, epoch_keys, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
 from eqprop.train.rates import Rated
 from eqprop.tree import named
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
@@ -109,10 +109,12 @@ class Trainer(eqx.Module):
 
     def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
+        self._check(v)
         return self._settle_all(theta, v, None, block)[0]
 
     def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
+        self._check(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
@@ -127,6 +129,10 @@ class Trainer(eqx.Module):
         """`measure`, from the particles of the validation examples v, and the state with those moved on."""
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
+
+    def _check(self, v: Data) -> None:
+        check_arrays(v)
+        self.F.check_data(v)
 
     def _settle_all(
         self, theta: Theta, v: Data, particles: State | None, block: int = 1000
