@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,22 +70,21 @@ class Contender:
 def run(short: bool, other: Path) -> Report:
     if not (other / "eqprop" / "__init__.py").exists():
         raise InputError(f"other={other}: there is no eqprop in it; make one by `git worktree add {other} COMMIT`")
-    rounds, turns = (2, 3) if short else (5, 5)
+    rounds, turns = (1, 3) if short else (3, 5)
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})  # and so are the processes that it starts
     times: dict[tuple[str, str], list[tuple[dict[str, Any], ...]]] = {}
-    for hidden in (1, 2, 3):
-        minibatches, published = {1: (20, 50), 2: (10, 5), 3: (5, 1)}[hidden]
-        pieces = {"default": minibatches, "published": published, "settling": IMAGES}
-        network = "-".join(["784", *["500"] * hidden, "10"])
-        with tempfile.TemporaryDirectory() as folder:
-            weights = keep(hidden, Path(folder) / "weights.npz")
-            for number in range(rounds):
-                for (task, first), pair in compete([other, HERE], weights, pieces, turns, number):
-                    name = f"{task}, first call" if first else task
-                    times.setdefault((name, "any" if task == "import" else network), []).append(pair)
-                print(f"  {network}: round {number + 1} of {rounds}", flush=True)
-    rows = [row(name, network, pairs) for (name, network), pairs in sorted(times.items(), key=lambda item: item[0])]
+    with tempfile.TemporaryDirectory() as folder:
+        weights = {hidden: keep(hidden, Path(folder) / f"{hidden}.npz") for hidden in (1, 2, 3)}
+        for number, hidden in product(range(rounds), weights):
+            minibatches, published = {1: (20, 50), 2: (10, 5), 3: (5, 1)}[hidden]
+            pieces = {"default": minibatches, "published": published, "settling": IMAGES}
+            network = "-".join(["784", *["500"] * hidden, "10"])
+            for (task, first), pair in compete([other, HERE], weights[hidden], pieces, turns, number):
+                name = f"{task}, first call" if first else task
+                times.setdefault((name, "any" if task == "import" else network), []).append(pair)
+            print(f"  round {number + 1} of {rounds}: {network}", flush=True)
+    rows = [row(name, network, times[name, network]) for name, network in sorted(times)]
     text = TEXT.format(here=commit(HERE), there=commit(other), images=IMAGES)
     return Report("Versions: this one beside another", text, rows, options=f"--other {other}")
 
