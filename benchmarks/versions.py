@@ -93,7 +93,8 @@ def keep(hidden: int, path: Path) -> Path:
     """A file with trained weights and images, which any version can read."""
     _, _, theta, data = trained(hidden, short=True)
     x, y = data.train[:1000].v
-    np.savez(path, x=x, y=y, **{name: np.asarray(w) for name, w in named(theta).items()})
+    arrays: dict[str, Any] = {"x": x, "y": y} | {name: np.asarray(w) for name, w in named(theta).items()}
+    np.savez(path, **arrays)
     return path
 
 
