@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from eqprop.energy.base import Blockwise
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
-from eqprop.types import Array, Layers, Number, Scalar, Theta
+from eqprop.types import Array, Layers, Scalar, Theta
 
 
 class XieSeung(Variant, Blockwise):
@@ -29,7 +29,7 @@ class XieSeung(Variant, Blockwise):
         self.net.require_forward()
 
     @property
-    def scale(self) -> dict[str, Number]:
+    def scale(self) -> dict[str, Array | float]:
         """γ^{i−N} of each layer."""
         return {layer: (1 / self.gamma) ** k for k, layer in enumerate(reversed(self.free))}
 

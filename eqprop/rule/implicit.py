@@ -1,7 +1,7 @@
 """The exact gradient of what the settled network does, by the implicit function theorem: what EP must agree with."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def costate_of(F: System, theta: Theta, v: Data, s: State, tol: Number) -> tuple
     return _solve(hessian, jax.tree.map(jnp.negative, by_s(F.cost_at, s)), F.space.inside(s), tol)
 
 
-def _solve(hessian: Callable[[State], State], b: State, here: State, tol: Number) -> tuple[State, Array]:
+def _solve(hessian: Callable[[State], State], b: State, here: State, tol: Any) -> tuple[State, Array]:
     """x with (H x)_i = b_i for units that are `here`, and x_i = 0 for the others; and whether it was found."""
     import lineax as lx  # takes its time to load, and few need it
 
