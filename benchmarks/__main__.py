@@ -10,13 +10,14 @@ import tyro
 from benchmarks.report import FOLDER, publish
 from eqprop.errors import InputError
 
-Name = Literal["schedule", "floor", "settle", "gradient", "error", "memory", "growth", "tabular"]
+Name = Literal["schedule", "floor", "settle", "gradient", "error", "memory", "growth", "tabular", "versions"]
 
 
 def main(
     names: Annotated[tuple[Name, ...], tyro.conf.Positional] = (),
     short: bool = False,
     out: Path | None = None,
+    other: Path | None = None,
 ) -> None:
     """Measure, print tables, and write JSON, figures and a Markdown report.
 
@@ -24,12 +25,16 @@ def main(
         names: which benchmarks; none: all of them.
         short: fewer rounds, smaller problems: a few minutes in all.
         out: where the results go; None: docs/benchmarks, or build/benchmarks in short mode.
+        other: another checkout of eqprop, for `versions`, which is left out without.
     """
     failed = False
-    for name in names or Name.__args__:
+    for name in names or [name for name in Name.__args__ if name != "versions" or other]:
         print(f"{name} …", flush=True)
         try:
-            report = importlib.import_module(f"benchmarks.{name}").run(short)
+            if name == "versions" and other is None:
+                raise InputError("other: name another checkout of eqprop, by --other FOLDER")
+            options = {"other": other} if name == "versions" else {}
+            report = importlib.import_module(f"benchmarks.{name}").run(short, **options)
         except InputError as error:  # PyTorch or MNIST is missing: the others can do without
             print(f"error: {name}: {error}", file=sys.stderr)
             failed = True

@@ -23,13 +23,15 @@ class Report:
     """What a benchmark returns.
 
     `text` (Markdown) says what was compared and how; `rows` are the table, all with the same keys, whose values are
-    numbers, words, or a spread {"median", "low", "high"}; `draw` makes the figure.
+    numbers, words, or a spread {"median", "low", "high"}; `draw` makes the figure; `options` are those of
+    the command line that the result depends on.
     """
 
     title: str
     text: str
     rows: list[dict[str, Any]]
     draw: Callable[[], Figure] | None = None
+    options: str = ""
 
 
 def publish(name: str, report: Report, *, short: bool, folder: Path) -> None:
@@ -45,6 +47,7 @@ def publish(name: str, report: Report, *, short: bool, folder: Path) -> None:
     kept = {
         "title": report.title,
         "text": report.text,
+        "options": report.options,
         "short": short,
         "date": time.strftime("%Y-%m-%d"),
         "machine": machine_and_versions(),
@@ -77,7 +80,8 @@ def summary(folder: Path) -> str:
         if (folder / f"{path.stem}.png").exists():
             lines += ["", f"![{kept['title']}]({path.stem}.png)"]
         mode = " (short mode)" if kept["short"] else ""
-        lines += ["", f"*`python -m benchmarks {path.stem}`{mode}, {kept['date']}: {about}.*"]
+        command = f"python -m benchmarks {path.stem} {kept.get('options', '')}".strip()
+        lines += ["", f"*`{command}`{mode}, {kept['date']}: {about}.*"]
     return "\n".join(lines) + "\n"
 
 

@@ -117,7 +117,7 @@ class OutputCost(Cost, Curved):
             raise InputError(f"layer={self.layer!r} of {type(self).__name__} is not a layer: there are {', '.join(s)}")
         return s[self.layer]
 
-    def penalty(self, theta: Theta) -> Scalar:
+    def penalty(self, theta: Theta) -> Scalar | float:
         """l1 Σ|θ| + ½ l2 Σθ²."""
         total: Any = 0.0
         for leaf in jax.tree.leaves(theta):

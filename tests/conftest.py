@@ -12,8 +12,14 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 import jax
 import pytest
 from hypothesis import settings
+from jaxtyping import install_import_hook
 
-from eqprop.compile import compile_quickly
+# The annotations of the core are checked while tests run. That happens while programs are traced, and costs nothing in
+# compiled ones. Energies, relaxations and training are left out: they take NumPy arrays and whole numbers too, where
+# their annotations say what they are in compiled programs, arrays of JAX.
+TYPED = ("cost", "nudge", "readout", "rule.base", "rule.equilibrium", "rule.implicit", "state", "total")
+with install_import_hook([f"eqprop.{room}" for room in TYPED], "typed.check"):
+    from eqprop.compile import compile_quickly
 
 compile_quickly()  # for the processes that tests start as well
 if version("jaxlib").startswith("0.10."):  # XLA ends the process at an option that it does not know

@@ -1,4 +1,4 @@
-"""What the commands share that carry out a campaign: `eqprop reproduce` and `eqprop compare`."""
+"""What `eqprop reproduce` and `eqprop compare` share: carrying out a campaign and showing its results."""
 
 import shlex
 import sys
@@ -21,7 +21,7 @@ def command_line() -> str:
 
 
 def go_on(words: str, folder: Path, data_dir: Path | None) -> str:
-    """What to say when interrupted; `words` are the command without its options."""
+    """How to go on after an interruption; `words` are the command without its options."""
     again = ["eqprop", *words.split(), "--resume", str(folder)]
     return f"go on with `{shlex.join(again + (['--data-dir', str(data_dir)] if data_dir else []))}`"
 
@@ -34,7 +34,12 @@ def carry_out(
     resume: Path | None,
     data_dir: Path | None,
 ) -> tuple[Path, list[Outcome]]:
-    """Carry out the campaign with bars to watch, and write its page; its folder, and what came of it."""
+    """Carry out the campaign with progress bars and write its page; return its folder and the outcomes.
+
+    commands: those that the campaign was started and resumed by.
+    words: the command without its options.
+    run_dir, resume: the folder for a new campaign, or that of one to go on with; None and None: a new one in runs/.
+    """
     sets = campaign.load_data(data_dir, screen.print)
     folder = chosen_folder(run_dir, resume, words.replace(" ", "-"))
     campaign.save(folder, commands)
@@ -59,7 +64,7 @@ def carry_out(
 
 
 def print_rows(rows: list[dict[str, str]], columns: list[str], title: str | None = None) -> None:
-    """Some columns of a table."""
+    """Print these columns of a table."""
     shown = Table(*columns, title=title, title_justify="left")
     for row in rows:
         shown.add_row(*(row[name] for name in columns))
@@ -67,5 +72,5 @@ def print_rows(rows: list[dict[str, str]], columns: list[str], title: str | None
 
 
 def print_place(folder: Path) -> None:
-    """Where the page is."""
+    """Say where the page is."""
     out.print(f"report in {folder / 'README.md'}", markup=False, highlight=False, soft_wrap=True)

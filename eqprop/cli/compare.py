@@ -58,7 +58,7 @@ class Compare:
             return
         for some in relatives_page.by_dataset(done).values():
             rows = [relatives_page.row(outcome, some) for outcome in some]
-            # What the phases are takes more room than a terminal has: the page says it.
+            # A terminal has no room for the columns on the phases: the page has them.
             columns = [name for name in rows[0] if not name.endswith("phase")]
             print_rows(rows, columns, relatives_page.heading(some))
             out.print(relatives_page.beside_backpropagation(some), highlight=False)

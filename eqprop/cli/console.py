@@ -15,7 +15,7 @@ out = Console()
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
-    """The outcome of a training run or an evaluation, to look at."""
+    """The result of a training run or an evaluation, as a table."""
     table = Table(title=f"{result['dataset']}, {result['net']}", title_justify="left")
     table.add_column("")
     table.add_column("error", justify="right")

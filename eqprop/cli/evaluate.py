@@ -15,7 +15,7 @@ from eqprop.study import evaluate, experiment_of
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure the errors of a run's weights, and draw what they confuse in its folder."""
+    """Measure the errors of a trained network, and draw its confusion matrix in the folder of its run."""
 
     run_dir: tyro.conf.Positional[Path]
     """the folder of the run"""
@@ -35,12 +35,12 @@ class Evaluate:
             out.print(result_table(result))
         try:
             draw(run, examples, predicted)
-        except OSError as error:  # somebody else's run, which may be read only
+        except OSError as error:  # the folder may be read-only
             screen.print(f"no confusion_matrix.png: {error}", markup=False, highlight=False, soft_wrap=True)
 
 
 def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> None:
-    """What the network confuses in the test set, in the run's folder."""
+    """Draw the confusion matrix of the test set in the run's folder."""
     from eqprop import plots  # matplotlib takes its time to load
 
     title = f"{examples.name}, test set"

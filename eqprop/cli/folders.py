@@ -15,7 +15,7 @@ def fresh_folder(name: str) -> Path:
 
 
 def chosen_folder(run_dir: Path | None, resume: Path | None, name: str) -> Path:
-    """The folder to go on in, or a new or empty one, made."""
+    """The folder `resume` to go on in, or else `run_dir` or a new one, which is made if needed and must be empty."""
     if run_dir is not None and resume is not None:
         raise InputError(f"--run-dir {run_dir} and --resume {resume} exclude each other: give one")
     if resume is not None:

@@ -17,7 +17,7 @@ Command = train.Train | evaluate.Evaluate | reproduce.Reproduce | compare.Compar
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run `eqprop` and return its exit status; errors that are the user's to mend come without a traceback."""
+    """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
     try:
         parse(sys.argv[1:] if args is None else args).run()
     except InputError as error:
@@ -32,8 +32,9 @@ def main(args: list[str] | None = None) -> int:
 
 
 def parse(args: list[str]) -> Command:
-    """The command with its options; `train` takes its defaults from the run that is named, or from the data set, the
-    method and the architecture.
+    """The command with its options.
+
+    The defaults of `train` come from the run to resume, or else from the data set, the method and the architecture.
     """
 
     def read(default: train.Train, args: list[str]) -> Command:
@@ -60,14 +61,14 @@ def parse(args: list[str]) -> Command:
     if not isinstance(command, train.Train):
         return command
     if command.output.resume is not None:
-        # What is not on the command line comes from the run; what is must agree with it.
+        # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     usual = train.usual(command)
     return command if usual == guessed and asked == args else read(train.Train.of(usual), args)
 
 
 def explain(word: str, reason: object, status: int) -> int:
-    """Say why on stderr, and hand the exit status on."""
+    """Say on stderr what happened and why; return the exit status."""
     screen.print(f"[bold red]{word}:[/]", end=" ")
     screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
     return status

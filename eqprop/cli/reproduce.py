@@ -34,8 +34,8 @@ class Common:
     seed: int | None = None
     """the first seed; None: 0"""
     minutes: float | None = None
-    """end each network's training with the last epoch that fits in, but not before the first; None: when its epochs
-    are done"""
+    """time for each network: training ends with the last epoch that fits in, and the first always does; None: no
+    limit"""
     run_dir: Path | None = None
     """folder for the runs and the report; None: a new one in runs/"""
     resume: Path | None = None
@@ -51,7 +51,7 @@ class Common:
         asked |= {"epochs": self.epochs, "minutes": self.minutes}
         given = {name: value for name, value in asked.items() if value is not None}
         if self.nets and self.nets[0] != full.nets[0]:
-            full = replace(full, seeds=1)  # several seeds of the deeper ones take hours: only if asked for
+            full = replace(full, seeds=1)  # several seeds of deeper networks take hours: only if asked for
         if self.resume is None:
             campaign, commands = replace(full, **((short if self.short else {}) | given)), [command_line()]
         else:
@@ -106,7 +106,7 @@ class AsPublished(Common):
     """
 
     seeds: int | None = None
-    """from how many seeds the first of the networks is trained; None: 3 of network 1, or 1 with --short, 1 of others"""
+    """number of seeds of the first network; None: 3 for network 1 (1 with --short), 1 for the others"""
 
     def run(self) -> None:
         full = Reproduction("as-published", ("1", "2", "3-accelerated"), seeds=3)
@@ -121,7 +121,7 @@ class Fast(Common):
     """
 
     seeds: int | None = None
-    """from how many seeds the first of the networks is trained; None: 3 of network 1, or 1 with --short, 1 of others"""
+    """number of seeds of the first network; None: 3 for network 1 (1 with --short), 1 for the others"""
 
     def run(self) -> None:
         full = Reproduction("fast", ("1", "2", "3", "fashion"), seeds=3)
@@ -146,7 +146,7 @@ class Asked:
     def _run(self, kind: type[Study], **given: Any) -> None:
         """Carry out a study, with the settings that are given and not None."""
         given = {name: value for name, value in given.items() if value is not None}
-        # The settings check themselves, before there is a folder.
+        # Wrong settings are refused before there is a folder.
         fresh = kind(**((kind.short if self.short else {}) | given)) if self.resume is None else None
         folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{kind.name}")
         path = folder / f"{kind.name}.json"

@@ -1,4 +1,4 @@
-"""`eqprop train`: a network on a data set, with a run folder to show for it."""
+"""`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
 import shlex
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, with its settings; only --epochs may be raised, if no cosine ends with them"""
+    """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0
@@ -120,11 +120,11 @@ class Train:
 
 
 def draw(run: Run, trained: Trained) -> None:
-    """The learning curve, and what the first layer looks for if inputs are images, in the run's folder.
+    """Draw in the run's folder: the learning curve, and for images the weights of the first layer.
 
-    Of a convolutional network also what its layers come to while an image settles and is nudged.
+    For a convolutional network also the states of its layers while an image settles and is nudged.
     """
-    from eqprop import plots  # matplotlib takes its time to load: no reason to wait for it at the start
+    from eqprop import plots  # loaded only now, as matplotlib takes a while
 
     title = f"{trained.result['dataset']}, {trained.result['net']}"
     write_figure(run.folder / "learning_curve.png", plots.learning_curve(trained.history, title))
@@ -149,7 +149,7 @@ def usual(of: Experiment | Train) -> Experiment:
 
 
 def check_use(experiment: Experiment) -> None:
-    """Refuse settings of settling that mean nothing to the method, and targets that it cannot learn."""
+    """Refuse settling options that the method does not use, and targets that it cannot learn."""
     low, high = ACTIVATIONS[experiment.network.activation].low, ACTIVATIONS[experiment.network.activation].high
     if experiment.method.inside and experiment.cost.cost == "squared" and {low, high} & {*experiment.cost.targets}:
         raise InputError(
@@ -163,7 +163,7 @@ def check_use(experiment: Experiment) -> None:
 
 
 def check_agreement(before: Experiment, now: Experiment) -> None:
-    """Refuse to go on with a run by other settings than it began with, except for the number of epochs."""
+    """Refuse to go on with a run if its settings changed, except for the number of epochs."""
     old, new = before.flat(), now.flat()
     for name in old:
         if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":

@@ -22,13 +22,13 @@ class Verify:
     """
 
     claims: tuple[str, ...] = ()
-    """which claims, by name or the beginning of it; none: all"""
+    """claims to check, by name or how it begins; none: all"""
     subjects: tuple[str, ...] = ()
-    """which networks, by name or the beginning of it; none: all"""
+    """networks to check them on, by name or how it begins; none: all"""
     short: bool = False
     """a minute: a few networks only, unless named"""
     list: bool = False
-    """say which claims and networks there are, and check nothing"""
+    """list the claims and networks, and check nothing"""
     report: Path | None = None
     """folder for a page with every number and the figures"""
     json: bool = False

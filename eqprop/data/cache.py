@@ -1,4 +1,4 @@
-"""The folder that fetched data sets are kept in, and how they get there."""
+"""The folder in which fetched data sets are kept: reading it and filling it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ def read_given(file_set: FileSet, folder: str | os.PathLike[str]) -> dict[str, b
 
 
 def unpack_any(packings: Sequence[Packing], place: Place, sums: Mapping[str, str]) -> dict[str, bytes]:
-    """The files in the first of the ways that the place holds them in; if in none, what misses for the first way."""
+    """The files, by the first packing in which the place holds them; if by none, Missing as for the first packing."""
     missing = []
     for packing in packings:
         try:
@@ -73,7 +73,7 @@ def fill_cache(file_set: FileSet, folder: str | os.PathLike[str] | None, on_even
     if not needed:
         on_event(f"{file_set.name} is already in {target}")
         return target
-    store(target, {})  # a folder that cannot be made is better found out before the download
+    store(target, {})  # before the download: a folder that cannot be made is refused
     files = download(file_set, needed, on_event) if given is None else {name: given[name] for name in needed}
     store(target, files)
     on_event(f"stored {file_set.name} in {target}")

@@ -1,4 +1,4 @@
-"""The binary files of CIFAR: records of one byte per kind of label, then a red, a green and a blue plane."""
+"""The binary files of CIFAR: each record has a byte for each kind of label, then a red, a green and a blue plane."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The 1797 small digits that come with scikit-learn, cut in three once and for all."""
+"""The 1797 small digits that come with scikit-learn, always split in the same three parts."""
 
 import importlib
 from pathlib import Path
@@ -18,7 +18,7 @@ SEED = 0  # never the seed of a training run: every run is measured on the same 
 
 
 def load_digits(valid: int | None) -> Dataset:
-    """The digits scaled to [0, 1]; what is in the test split does not depend on `valid`."""
+    """The digits scaled to [0, 1]; the test split is the same for any `valid`."""
     kept = EXAMPLES - TEST - check_valid(valid, VALID, EXAMPLES - TEST)
     x, labels = scikit_learn("datasets").load_digits(return_X_y=True)
     train, test = scikit_learn("model_selection").train_test_split(
@@ -41,7 +41,7 @@ def bundled_folder() -> Path:
 
 
 def scikit_learn(module: str) -> ModuleType:
-    """A module of scikit-learn, imported only now since no other part of eqprop needs it."""
+    """A module of scikit-learn, which is imported here and not at the top: `import eqprop` does without it."""
     try:
         return importlib.import_module(f"sklearn.{module}")
     except ImportError as error:

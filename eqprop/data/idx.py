@@ -1,4 +1,4 @@
-"""IDX, the file format of MNIST: a magic number, the size of each dimension, then the bare values."""
+"""IDX, the file format of MNIST: a magic number, the size of each dimension, then the values."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class IdxFormat:
 
 
 def parse_idx(data: bytes, dimensions: int, origin: str) -> np.ndarray:
-    """The uint8 array in the IDX file content `data`; `origin` names the file in complaints."""
+    """The uint8 array in the IDX file content `data`; `origin` names the file in messages."""
     magic, header = UNSIGNED_BYTES + dimensions, 4 + 4 * dimensions
     if data[:4] != magic.to_bytes(4, "big"):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The door to the data sets: load one by name, fetch it beforehand, list what there is."""
+"""Data sets by name: load one, fetch it beforehand, list all."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -35,8 +35,12 @@ class Entry:
 def load(name: str, folder: Folder | None = None, valid: int | None = None, on_event: OnEvent | None = None) -> Dataset:
     """The data set, with `valid` examples held out of the training data for validation.
 
-    The files are read from `folder` if given, else from the cache, into which they are fetched if they
-    are not there. Their sums are verified every time. `on_event` receives messages on the progress.
+    name: one of `NAMES`.
+    folder: where the files are; None: the cache, into which they are fetched if they are missing.
+    valid: None holds out as many as is usual for the data set.
+    on_event: is called with messages on the progress.
+
+    The sums of the files are verified every time.
     """
     if is_bundled(name, folder):
         return digits.load_digits(valid)
@@ -62,7 +66,7 @@ def outline(name: str) -> Dataset:
 
 
 def fetch(name: str, folder: Folder | None = None, on_event: OnEvent | None = None) -> Path:
-    """Make sure that the data set is in the cache, whole, and return its folder there.
+    """Make sure that the whole data set is in the cache, and return its folder there.
 
     Missing and damaged files are taken from `folder` if given, else from the public sources in turn.
     """
@@ -124,4 +128,4 @@ def assemble(file_set: FileSet, files: Mapping[str, bytes], valid: int | None) -
 
 
 def ignore(message: str) -> None:
-    """What becomes of progress messages that nobody asked for."""
+    """Drop a message on the progress."""

@@ -1,4 +1,4 @@
-"""How the files of a data set lie in a place; wherever that is, a file is passed on only if its sum is right."""
+"""How the files of a data set are packed in a folder, an archive or a source; each is checked against its sum."""
 
 import gzip
 import io
@@ -25,11 +25,11 @@ class Place(Protocol):
     """Somewhere that holds files; `str()` of it completes "the file is not in ..."."""
 
     def content(self, name: str) -> bytes:
-        """What is in the file of that name; Missing if there is none, Unavailable if it cannot be had."""
+        """The content of the file; Missing if there is none, Unavailable if it cannot be read."""
         ...
 
     def origin(self, name: str) -> str:
-        """What complaints call the file."""
+        """The name of the file in messages."""
         ...
 
 
@@ -42,9 +42,9 @@ class Packing(Protocol):
 
 
 def checked(content: bytes, expected: str, origin: str) -> bytes:
-    """The content, decompressed where that is needed, if its sha256 is the expected one."""
+    """The content, decompressed if it is compressed; Unavailable if its sha256 is not the expected one."""
     try:
-        # Told by the content and not by the name: browsers unpack .gz files without renaming them.
+        # The content tells whether it is compressed, not the name: browsers unpack .gz files without renaming them.
         data = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     except (OSError, EOFError, zlib.error) as error:
         raise Unavailable(f"{origin} is damaged ({error})") from error
@@ -80,7 +80,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Members:
-    """The folder `inside` of an open archive, which complaints call `name`."""
+    """The folder `inside` of an open archive; messages call it `name`."""
 
     archive: tarfile.TarFile
     inside: str
@@ -118,7 +118,7 @@ def opened(file: IO[bytes], inside: str, name: str) -> Iterator[Members]:
 
 @dataclass(frozen=True)
 class Loose:
-    """The files one by one, in the folder `inside` of the place; also spelt with a dot (images.idx3) or gzipped."""
+    """The files one by one, in the folder `inside` of the place, maybe gzipped, or named with a dot (images.idx3)."""
 
     inside: str = ""
 
@@ -151,7 +151,7 @@ class Archive:
         with opened(content, self.inside, place.origin(self.name)) as members:
             try:
                 return LOOSE.unpack(members, sums)
-            except Missing as error:  # of an archive that is there: no reason to look elsewhere
+            except Missing as error:  # the archive is there but lacks a file: no other packing is tried
                 raise Unavailable(str(error)) from error
 
 

@@ -16,7 +16,7 @@ class Format(Protocol):
     """How files become arrays."""
 
     def pieces(self, files: Mapping[str, bytes], part: Part) -> list[Piece]:
-        """What the files of that part hold, in their order; arrays may be views of the files."""
+        """The images and classes in each file of that part, in order; arrays may be views of the files."""
         ...
 
 
@@ -126,8 +126,8 @@ CIFAR10 = FileSet(
     valid=5_000,
     classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     format=CifarFormat({"train": BATCHES, "test": ("test_batch.bin",)}, kinds=(10,)),
-    # Found twice, independently: in what the pictures of the npm package are made of, and in the sums that other
-    # libraries (torchvision for Ruby; others have MD5) publish for the members of the original archive.
+    # Two independent sources agree on these sums: the files that the pictures of the npm package are turned back into,
+    # and torchvision for Ruby, which lists sums for the members of the original archive.
     sums={
         "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
         "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
@@ -162,7 +162,7 @@ CIFAR100 = FileSet(
     valid=5_000,
     classes=tuple(CIFAR100_CLASSES.split()),
     format=CifarFormat({"train": ("train.bin",), "test": ("test.bin",)}, kinds=(20, 100)),  # coarse and fine
-    # As torchvision for Ruby has them, whose sums for CIFAR-10 are right. The files could not be had to compare.
+    # From torchvision for Ruby, whose sums for CIFAR-10 are right. The files could not be fetched to compare them.
     sums={
         "train.bin": "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
         "test.bin": "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",

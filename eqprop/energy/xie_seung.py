@@ -29,7 +29,7 @@ class XieSeung(Variant, Blockwise):
         self.net.require_forward()
 
     @property
-    def scale(self) -> dict[str, float]:
+    def scale(self) -> dict[str, Array | float]:
         """γ^{i−N} of each layer."""
         return {layer: (1 / self.gamma) ** k for k, layer in enumerate(reversed(self.free))}
 

@@ -194,7 +194,7 @@ class Stepwise(Relaxation):
 
     def settle_each(self, F: System, theta: Theta, v: Data, betas: Array, s: State) -> tuple[State, Info]:
         """All phases in one loop."""
-        begin = jax.tree.map(lambda a: jnp.stack([a] * len(betas)), self.init(s))
+        begin = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(betas), *a.shape)), self.init(s))
         return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin))
 
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State) -> Trace:

@@ -1,7 +1,7 @@
 """The exact gradient of what the settled network does, by the implicit function theorem: what EP must agree with."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from eqprop.relax import Block, Relaxation
 from eqprop.rule.base import Learned, Rule
 from eqprop.rule.lagrangian import by_theta
 from eqprop.total import System, TotalEnergy, energy_of, system
-from eqprop.types import Array, Data, Key, Scalar, State, Theta, Weight
+from eqprop.types import Array, Data, Key, Number, Scalar, State, Theta, Weight
 
 
 class ImplicitGradient(Rule):
@@ -40,17 +40,17 @@ class ImplicitGradient(Rule):
         return Learned(by_theta(F, theta, v, s, costate, weight), s, {"free": free}, measured)
 
 
-def multiplier(F: TotalEnergy, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+def multiplier(F: TotalEnergy, theta: Theta, v: Data, s: State, tol: Number) -> tuple[State, Array]:
     """λ* with ∂C/∂s + λ*·∂²E/∂s² = 0 at free fixed points s (Appendix B), and whether it was found."""
     return _multiplier(system(F), theta, v, s, tol)
 
 
 @compiled
-def _multiplier(F: System, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+def _multiplier(F: System, theta: Theta, v: Data, s: State, tol: Number) -> tuple[State, Array]:
     return costate_of(F, theta, v, s, tol)
 
 
-def costate_of(F: System, theta: Theta, v: Data, s: State, tol: float) -> tuple[State, Array]:
+def costate_of(F: System, theta: Theta, v: Data, s: State, tol: Number) -> tuple[State, Array]:
     """`multiplier`, as a part of a larger program.
 
     By Lineax's conjugate gradients. In units that rest at a bound it is 0, for they stay there.
@@ -65,7 +65,7 @@ def costate_of(F: System, theta: Theta, v: Data, s: State, tol: float) -> tuple[
     return _solve(hessian, jax.tree.map(jnp.negative, by_s(F.cost_at, s)), F.space.inside(s), tol)
 
 
-def _solve(hessian: Callable[[State], State], b: State, here: State, tol: float) -> tuple[State, Array]:
+def _solve(hessian: Callable[[State], State], b: State, here: State, tol: Any) -> tuple[State, Array]:
     """x with (H x)_i = b_i for units that are `here`, and x_i = 0 for the others; and whether it was found."""
     import lineax as lx  # takes its time to load, and few need it
 

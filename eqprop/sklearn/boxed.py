@@ -1,4 +1,4 @@
-"""A network for scaled data: its size and room to spare, how it begins, learns and answers."""
+"""The network on scaled data: its size, its first weights, how it learns and how it predicts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from eqprop.train import Given, Trainer, TrainState
 
 WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
 EPSILON = 0.5  # of gradient steps
-ROWS = 256  # settled at a time for an answer, always, so that one program does it
+ROWS = 256  # a prediction always settles this many examples at a time, so that one program suffices
 SETTLED = Block(steps=500, tol=1e-9)
 SETTLED_BY_GRADIENT = Gradient(steps=2000, tol=1e-9, epsilon=EPSILON, accelerate=True)
-# The rate and the weight decay are part of the optimizer's state, where others compile nothing.
+# The rate and the weight decay are numbers in the optimizer's state, so that changing them compiles nothing.
 OPTIMIZER = optax.inject_hyperparams(optax.adamw, static_args=("b1", "b2", "eps", "eps_root", "nesterov"))(
     learning_rate=0.0, weight_decay=0.0
 )
@@ -34,10 +34,10 @@ Theta = dict[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Boxed:
-    """A Hopfield network of units in [−1, 1] (`hard_tanh`), with so many units in each layer, inputs first.
+    """A Hopfield network whose units are in [−1, 1] (`hard_tanh`); `sizes` are the units of each layer, inputs first.
 
-    What runs is a network with a few more inputs and outputs, so that data of different widths share a compiled
-    program. Units without weights, inputs and targets stay at 0, and their weights too: they change nothing.
+    The network that runs has a few more inputs and outputs, so that data of different widths share a compiled program.
+    The added units have no inputs and no targets. They and their weights stay at 0, and change nothing.
     """
 
     sizes: tuple[int, ...]
@@ -56,14 +56,15 @@ class Boxed:
 
     @property
     def F(self) -> Total:
-        """½ of the squared error beside the energy."""
+        """The network that runs, with half the squared error as its cost."""
         return Total(self.roomy, SquaredError())
 
     def init(self, rng: np.random.RandomState) -> Theta:
-        """Glorot & Bengio's range, wider at the inputs by as much as these are narrower than standard deviations.
+        """Weights in half of Glorot & Bengio's range; those of the inputs in three times the range.
 
-        Hidden units have biases in (−1, 1), so that some of them are at an end of the box for any input: between its
-        ends the network is linear.
+        The inputs are standard deviations divided by three, which the wider range makes up for. Hidden biases are in
+        (−1, 1), so that for any input some hidden units are at an end of the box: between its ends the network is
+        linear.
         """
         theta: Theta = {"W": {}, "b": {}}
         for synapse in self.net.synapses:
@@ -99,7 +100,7 @@ class Boxed:
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """The inputs and outputs of the network that runs."""
+        """The numbers of inputs and outputs of the network that runs."""
         sizes = list(self.roomy.sizes.values())
         return sizes[0], sizes[-1]
 
@@ -114,7 +115,12 @@ class Boxed:
         batch_size: int,
         alpha: float,
     ) -> Iterator[tuple[TrainState, float]]:
-        """The state and the mean cost after each of the epochs, which are given as a rate and the examples in order."""
+        """Train, and give the state and the mean cost after each epoch.
+
+        optimizer: the state of an earlier training to go on with, or None.
+        v: inputs and targets.
+        epochs: for each epoch, the learning rate and the numbers of its examples in order.
+        """
         rows, size = room(len(v[0])), int(batch_size)
         v = jax.tree.map(lambda a, layer: jnp.asarray(padded(a, (rows, layer)), jnp.float32), v, self._ends)
         trainer = self.trainer(beta)
@@ -143,13 +149,13 @@ class Boxed:
 
 @lru_cache(maxsize=64, typed=True)
 def _network(architecture: str, *sizes: int) -> Hopfield:
-    """Built once, as its checks trace each synapse: every epoch asks for it."""
+    """The network; it is built once, as every epoch asks for it, and its checks trace each synapse."""
     return ARCHITECTURES[architecture](*sizes, activation=hard_tanh)
 
 
 def _fitted(theta: Any, old: Hopfield, new: Hopfield) -> Theta:
-    """θ of one network in another with more or fewer inputs and outputs: units that are new have weights of 0."""
-    sizes, none = old.sizes, np.zeros(0, np.float32)  # none: within a layer of one unit
+    """θ of the network `old` in one with more or fewer inputs and outputs; new units have weights of 0."""
+    sizes, none = old.sizes, np.zeros(0, np.float32)  # a layer of one unit has no lateral weights
     return {
         "W": {
             key: _resized(np.asarray(theta["W"].get(key, none)), sizes[synapse.pre], synapse)
@@ -160,7 +166,10 @@ def _fitted(theta: Any, old: Hopfield, new: Hopfield) -> Theta:
 
 
 def _resized(W: np.ndarray, size: int, new: Synapse) -> np.ndarray:
-    """The weights W as the synapse `new` has them; within a layer, of which there were `size` units, as a triangle."""
+    """The weights W, cut or filled up with zeros to the shape of the synapse `new`.
+
+    Lateral weights are the upper triangle of a square matrix, which had `size` rows before.
+    """
     if not isinstance(new, Lateral):
         return _cropped(W, new.shape)
     square = np.zeros((size, size), W.dtype)
@@ -169,5 +178,5 @@ def _resized(W: np.ndarray, size: int, new: Synapse) -> np.ndarray:
 
 
 def _cropped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """The array as large as asked for: cut off, or with zeros behind it."""
+    """The array, cut or filled up with zeros to `shape`."""
     return padded(array[tuple(map(slice, shape))], shape)

@@ -17,31 +17,31 @@ from sklearn.utils.validation import column_or_1d
 from eqprop.sklearn.boxed import Theta
 from eqprop.sklearn.network import Network
 
-TARGET = 0.5  # of the output of an example's own class; −TARGET of the others: inside the box, where outputs can learn
+# The target for the output of an example's class; −TARGET for the others. Both are inside the box, where outputs learn.
+TARGET = 0.5
 
 
 class EqPropClassifier(ClassifierMixin, Network):
     """A classifier that settles: a Hopfield network, trained by Equilibrium Propagation.
 
-    Its units are in [−1, 1] (`hard_tanh`). Features are standardised, three standard deviations reaching the ends of
-    the box, so that they may come in any units. There is an output for each class, or one for two classes, with the
-    targets ±½.
+    Its units are in [−1, 1] (`hard_tanh`). Features may have any units: they are standardised, and three standard
+    deviations reach the ends of the box. Each class has an output, or two classes one, with the targets ±½.
 
     hidden_layer_sizes: units of each hidden layer; () for none.
-    architecture: "layered", where each layer is joined to the next; "skip", where the output is joined to all layers
-        besides; or "fully-connected", every unit to every other, with one hidden layer.
-    beta: the strength of the symmetric nudge, β and −β, below 1.
+    architecture: "layered", where each layer is joined to the next; "skip", where every layer is joined to the
+        output as well; or "fully-connected", where every unit is joined to every other, with one hidden layer.
+    beta: the strength of the symmetric nudge (β and −β), below 1.
     alpha: weight decay (AdamW's).
     batch_size: examples in a minibatch.
-    learning_rate_init: Adam's; in `fit`, it falls to 0 in a straight line over `max_iter` epochs.
+    learning_rate_init: Adam's learning rate; in `fit`, it falls linearly to 0 over `max_iter` epochs.
     max_iter: epochs at the most.
-    tol, n_iter_no_change: training ends when the loss, or with `early_stopping` the score on the examples held out, has
-        not become better by `tol` for so many epochs.
+    tol, n_iter_no_change: training ends when the loss has not improved by `tol` for `n_iter_no_change` epochs; with
+        `early_stopping`, the score on the examples held out.
     early_stopping, validation_fraction: hold out that part of the examples, and keep the weights that score best on it.
-    warm_start: `fit` goes on with the weights there are.
+    warm_start: `fit` goes on with the weights that it found before.
     verbose: show a progress bar; without a terminal, a line per epoch.
     random_state: decides the first weights and the order of the examples.
-    class_weight: {class: weight}, or "balanced" for weights inversely proportional to how often a class is there.
+    class_weight: {class: weight}, or "balanced" for weights inversely proportional to a class's number of examples.
 
     Fitting finds `classes_`, `theta_` (weights and biases, as `network_` has them), `mean_` and `scale_` of the
     features, `n_iter_`, `loss_curve_` (the mean cost ½‖output − target‖² of each epoch), `validation_scores_` with
@@ -99,7 +99,7 @@ class EqPropClassifier(ClassifierMixin, Network):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch, at the rate `learning_rate_init`.
 
-        The first call needs all `classes` that there will be, and settles the scale of the features.
+        The first call needs all `classes` that will occur, and decides the scale of the features.
         """
         fresh = not hasattr(self, "theta_")
         if self.class_weight == "balanced":
@@ -130,9 +130,10 @@ class EqPropClassifier(ClassifierMixin, Network):
     def predict_proba(self, X: Any) -> np.ndarray:
         """softmax(outputs · temperature_), a column for each class; for two classes the outputs are −o and o.
 
-        `temperature_` makes the examples held out by `early_stopping` most likely, or the training examples if there
-        are none: then probabilities tend to be too sure, as the network knows these. Of several calls of `partial_fit`
-        or of warm starts it is the average, by the number of their examples.
+        `temperature_` is chosen so that the examples held out by `early_stopping` are most likely. Without them it is
+        chosen on the training examples, which the network knows, so that probabilities tend to be too near 0 and 1.
+        After several calls of `partial_fit`, or of `fit` with `warm_start`, it is the geometric mean of theirs,
+        weighted by their numbers of examples.
         """
         outputs = self._outputs(X)
         return softmax(self.temperature_ * self._scores(outputs), axis=1)
@@ -180,13 +181,14 @@ class EqPropClassifier(ClassifierMixin, Network):
     def _split(self, rows: np.ndarray, Y: np.ndarray, rng: np.random.RandomState) -> Any:
         codes = self._codes(Y[rows])
         few = int(min(self.validation_fraction, 1 - self.validation_fraction) * len(rows)) < len(self.classes_)
-        even = None if few or np.bincount(codes).min() < 2 else codes  # where there are too few to be fair to all
+        even = None if few or np.bincount(codes).min() < 2 else codes  # None where a part would lack a class
         return train_test_split(rows, test_size=self.validation_fraction, random_state=rng, stratify=even)
 
     def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
-        """Find the temperature at which the examples are most likely; on a logarithmic scale, average it over all seen.
+        """Find the temperature at which the examples are most likely; its logarithm is averaged over all examples seen.
 
-        Each of n may be of any class by a chance of 1 in n + 1: else, where all are right, it would be infinite.
+        Each of n examples is taken to be of any class with probability 1/(n + 1). Without that, the temperature would
+        be infinite where all are classified rightly.
         """
         scores, codes = self._scores(self._boxed.answer(self.theta_, self._inputs(X))), self._codes(rows)
         doubt = 1 / (len(codes) + 1)

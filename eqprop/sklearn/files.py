@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 def save(estimator: Any, path: Path, left_out: tuple[str, ...]) -> None:
-    """Parameters, and all that fitting found but for what is `left_out`."""
+    """Write the parameters and what fitting found, except for what is `left_out`."""
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"path={str(path)!r} is a folder, or in a folder that is not there: name a file")
     params = {name: _plain(name, value) for name, value in estimator.get_params().items()}
@@ -31,7 +31,7 @@ def save(estimator: Any, path: Path, left_out: tuple[str, ...]) -> None:
 
 
 def load(kind: type[Kind], path: Path, added: dict[str, Any]) -> Kind:
-    """What `save` wrote, with what it left out `added`."""
+    """The estimator that `save` wrote; `added` replaces what was left out."""
     flat, notes = checkpoint.read(path)
     if notes.get("estimator") != kind.__name__:
         raise InputError(f"{path} holds {notes.get('estimator', 'no estimator')}, not {kind.__name__}: load it as that")
@@ -46,7 +46,7 @@ def load(kind: type[Kind], path: Path, added: dict[str, Any]) -> Kind:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as JSON can tell it: there, keys are texts, and tuples are lists."""
+    """The value in a form for JSON, which has neither tuples nor keys that are no texts."""
     if isinstance(value, dict):
         return {"dict": [[_plain(name, key), _plain(name, part)] for key, part in value.items()]}
     if isinstance(value, tuple):

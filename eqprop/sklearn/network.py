@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: parameters, scaling, training, and a file to exchange."""
+"""What the classifier and the regressor share: parameters, scaling, training and files."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from eqprop.sklearn.rows import drawn, in_order, room
 
 
 class Network(BaseEstimator):
-    """A subclass says what is to be learned: `_encode` makes rows of y, and `_aims` targets of rows."""
+    """A subclass says what is learned: `_encode` turns y into rows, and `_aims` turns rows into targets."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
@@ -42,7 +42,7 @@ class Network(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    # What fitting finds beside what scikit-learn finds itself.
+    # What fitting finds.
     n_features_in_: int
     n_outputs_: int
     theta_: Theta
@@ -50,7 +50,7 @@ class Network(BaseEstimator):
     scale_: np.ndarray
     loss_curve_: list[float]
     validation_scores_: list[float]
-    _architecture: str = "layered"  # of the network that was fitted; older files do not say
+    _architecture: str = "layered"  # of the network that was fitted; older files lack it
 
     def __init__(
         self,
@@ -88,24 +88,24 @@ class Network(BaseEstimator):
     # ---- what a subclass says ----
 
     def _encode(self, y: np.ndarray, fresh: bool) -> np.ndarray:
-        """A row for each y; if `fresh`, find out first what there is to be learned."""
+        """A row for each y. If `fresh`, the classes or the number of targets are found first."""
         raise NotImplementedError
 
     def _aims(self, rows: np.ndarray) -> np.ndarray:
-        """The targets of the outputs, within the box."""
+        """The targets of the outputs for these rows, within the box."""
         raise NotImplementedError
 
     def _goodness(self, theta: Theta, X: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> float:
-        """The score of weights and biases, by which training stops early."""
+        """The score of weights and biases θ on examples, for early stopping."""
         raise NotImplementedError
 
     def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
-        """Find out how targets are had of rows, given those of examples as they are drawn, and of all there are."""
+        """Decide how rows are scaled, given the rows of examples as they are drawn, and of all that may be drawn."""
 
     def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
-        """What is left to do after training, given the examples held out, or those trained with if there are none.
+        """What is done after training, with the examples held out, or the training examples if there are none.
 
-        So many others have been `seen` here before.
+        `seen` is the number of examples that earlier calls were given.
         """
 
     # ---- fitting ----
@@ -113,17 +113,17 @@ class Network(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for `max_iter` epochs at the most, at a rate that falls to 0.
 
-        A weight of 2 is the same as an example that is there twice, and one of 0 as one that is not there. Weights that
-        are not whole, or of more than ten on average, are relative to each other.
+        An example of weight 2 counts as two examples, and one of weight 0 is left out. Weights that are not whole
+        numbers, or are more than ten on average, are relative to each other.
         """
         fresh = not (self.warm_start and hasattr(self, "theta_"))
         examples = self._checked(X, y, sample_weight, fresh)
         return self._learn(*examples, fresh=fresh, epochs=self.max_iter, hold_out=self.early_stopping)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features, rows of y and weights, as they ought to be."""
+        """Features, rows of y and weights, checked and converted."""
         self._validate_params()
-        hidden = self._hidden  # checks itself, before anything changes
+        hidden = self._hidden  # refuses wrong sizes before anything changes
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, reset=fresh)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rows = self._encode(y, fresh)
@@ -190,12 +190,12 @@ class Network(BaseEstimator):
         return self._boxed.course(self.theta_, self._optimizer, v, plan, **settings)
 
     def _begin(self, X: np.ndarray, Y: np.ndarray, all_rows: np.ndarray, rng: np.random.RandomState) -> None:
-        """Scales and first weights, given examples as they are drawn, and the rows of all that may be drawn."""
+        """Find scales and first weights, from examples as they are drawn and the rows of all that may be drawn."""
         with np.errstate(over="ignore"):
             self.mean_, self.scale_ = X.mean(0), X.std(0)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X has values too large for their variance to be a number: divide them")
-        self.scale_[self.scale_ <= 1e-12 * np.abs(self.mean_)] = 1.0  # constant, but for rounding
+        self.scale_[self.scale_ <= 1e-12 * np.abs(self.mean_)] = 1.0  # constant up to rounding
         self._scale(Y, all_rows)
         self._sizes = (self.n_features_in_, *self._hidden, self.n_outputs_)
         self._architecture = self.architecture
@@ -235,7 +235,7 @@ class Network(BaseEstimator):
         return np.clip((X - self.mean_) / (WIDTH * self.scale_), -1, 1)
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """The outputs of the settled network, of features as they come."""
+        """The outputs of the settled network, for features that are not scaled yet."""
         check_is_fitted(self)
         features: Any = validate_data(self, X, dtype=np.float64, reset=False)
         return self._boxed.answer(self.theta_, self._inputs(features))
@@ -243,9 +243,9 @@ class Network(BaseEstimator):
     # ---- files ----
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted estimator into one safetensors file, to hand on: there is no code in it that could be run.
+        """Write the fitted estimator into one safetensors file, which is safe to share: it contains no code.
 
-        Training can go on from it, though Adam's averages are not kept.
+        Training can go on from it, but Adam's averages are not kept.
         """
         check_is_fitted(self)
         files.save(self, Path(path), left_out=("_optimizer",))
@@ -258,7 +258,7 @@ class Network(BaseEstimator):
 
 @dataclass
 class Patience:
-    """Ends what has not become better by `tol` for so many `epochs`."""
+    """Ends training when the score has not improved by `tol` for `epochs` epochs."""
 
     tol: float
     epochs: int
@@ -266,7 +266,7 @@ class Patience:
     idle: int = 0
 
     def ended(self, score: float) -> bool:
-        """Whether that was enough."""
+        """Whether training ends with this score of another epoch."""
         self.idle = 0 if score > self.best + self.tol else self.idle + 1
         self.best = max(self.best, score)
         return self.idle >= self.epochs
@@ -274,7 +274,7 @@ class Patience:
 
 @contextmanager
 def _shown(verbose: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """What hears of each epoch: a progress bar, or nothing."""
+    """A function that shows each epoch in a progress bar, or does nothing."""
     if not verbose:
         yield lambda *_: None
         return

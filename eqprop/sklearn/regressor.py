@@ -10,17 +10,17 @@ from sklearn.utils.validation import column_or_1d
 from eqprop.sklearn.boxed import Theta
 from eqprop.sklearn.network import Network
 
-REACH = 4.0  # standard deviations of a target that reach the ends of the box, if no example is farther off
+REACH = 4.0  # standard deviations of a target that reach the ends of the box, unless an example is farther off
 
 
 class EqPropRegressor(RegressorMixin, Network):
     """A regressor that settles: a Hopfield network, trained by Equilibrium Propagation.
 
-    Its units are in [−1, 1] (`hard_tanh`), and there is an output for each target. Features are standardised, three
-    standard deviations reaching the ends of the box, and targets so that four standard deviations do, and every
-    training example has room to spare. Predictions do not go beyond these ends.
+    Its units are in [−1, 1] (`hard_tanh`), and each target has an output. Features are standardised, and three standard
+    deviations reach the ends of the box. Four standard deviations of a target reach them, or more if a training example
+    is farther off. Predictions do not go beyond these ends.
 
-    The parameters are those of `EqPropClassifier`, but for `class_weight`; `early_stopping` looks at R².
+    The parameters are those of `EqPropClassifier` without `class_weight`. The score of `early_stopping` is R².
 
     Fitting finds `theta_` (weights and biases, as `network_` has them), `mean_` and `scale_` of the features,
     `target_mean_` and `target_scale_`, `n_iter_`, `loss_curve_` (the mean cost ½‖output − target‖² of each epoch, in
@@ -37,12 +37,12 @@ class EqPropRegressor(RegressorMixin, Network):
     target_scale_: np.ndarray
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one epoch, at the rate `learning_rate_init`; the first call settles the scales."""
+        """Train for one epoch, at the rate `learning_rate_init`; the first call decides the scales."""
         fresh = not hasattr(self, "theta_")
         return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The targets: a row for each example, or a number if there is one target."""
+        """The predicted targets: a row for each example, or a number if there is one target."""
         found = self._unscaled(self._outputs(X))
         return found[:, 0] if self.n_outputs_ == 1 else found
 
@@ -72,7 +72,7 @@ class EqPropRegressor(RegressorMixin, Network):
 
     def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
         self.target_mean_, spread = rows.mean(0), rows.std(0)
-        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 0.0  # constant, but for rounding
+        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 0.0  # constant up to rounding
         farthest = np.abs(all_rows - self.target_mean_).max(0)
         self.target_scale_ = np.maximum(REACH * spread, 1.25 * farthest)
 

@@ -30,7 +30,9 @@ class Staircase(eqx.Module):
             raise InputError(f"factor={self.factor!r}: give a positive factor, 1 for no change")
 
     def __call__(self, count: Number) -> Array:
-        return self.start * jnp.asarray(self.factor, float) ** (jnp.asarray(count) // self.every)
+        # `//` would be a program of its own to round quotients below 0, of which there are none.
+        times = jax.lax.div(jnp.asarray(count, int), jnp.asarray(self.every, int))
+        return self.start * jnp.asarray(self.factor, float) ** times
 
 
 class Cosine(eqx.Module):
