@@ -310,6 +310,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "tol": (0.05, {}),
     "accelerate": (True, {}),
     "persistent": (True, {}),
+    "carry": (True, {}),
     "temperature": (0.1, {"method": "stochastic"}),
     "method": ("contrastive-hebbian", {}),
     "epochs": (3, {}),

@@ -107,6 +107,7 @@ OPTIONS = [
     ("--architecture fully-connected --hidden 4 4", "hidden=(4, 4)", "one number of units"),
     ("--architecture fully-connected --method backpropagation", "'backpropagation'", "later layer"),
     ("--architecture fully-connected --method boltzmann", "'fully-connected' with method='boltzmann'", "split"),
+    ("--carry --persistent", "carry and persistent", "exclude each other"),
     ("--temperature 0.1", "temperature=0.1", "does nothing for method=equilibrium"),
     ("--method stochastic --temperature -1", "temperature=-1.0", "0 or more"),
     ("--method stochastic --relaxation gradient", "relaxation=gradient", "does nothing for method=stochastic"),

@@ -86,6 +86,8 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
+        if self.settling.carry and (self.settling.persistent or self.method.persistent):
+            raise InputError("carry and persistent exclude each other: states belong to rows or to examples; leave one out")
         self._check_images()
         self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
@@ -225,7 +227,8 @@ class Experiment:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
         data = self.prepare(data)
         train = self.training_part(data)
-        feed = (Shuffled if self.learning.shuffle else InOrder)(train.v, self.learning.batch_size, self._augment())
+        kind = Shuffled if self.learning.shuffle else InOrder
+        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
@@ -283,7 +286,7 @@ class Experiment:
             Total(net, cost),
             self._rule(batches),
             Rated(plain, self._rates(net), self._schedule(batches)),
-            persistent=self.settling.persistent or self.method.persistent,
+            persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
             watch={"angle": net.angle} if isinstance(net, Directed) else {},
             changes=chosen.changes,

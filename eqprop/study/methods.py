@@ -46,7 +46,7 @@ class Phases(NamedTuple):
 
 
 NUDGE = {"nudge", "beta", "growth"}
-FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
+FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
 SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
 SAMPLED, DIRECTED = "Boltzmann machines", "feedback weights of their own"

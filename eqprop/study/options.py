@@ -91,6 +91,8 @@ class SettlingOptions:
     """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
     persistent: bool = False
     """start each free phase where that of the same example ended in the epoch before"""
+    carry: bool = False
+    """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
     temperature: float = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
 
