@@ -311,6 +311,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "accelerate": (True, {}),
     "persistent": (True, {}),
     "carry": (True, {}),
+    "precision": ("bfloat16", {}),
     "temperature": (0.1, {"method": "stochastic"}),
     "method": ("contrastive-hebbian", {}),
     "epochs": (3, {}),

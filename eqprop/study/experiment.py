@@ -87,7 +87,9 @@ class Experiment:
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
         if self.settling.carry and (self.settling.persistent or self.method.persistent):
-            raise InputError("carry and persistent exclude each other: states belong to rows or to examples; leave one out")
+            raise InputError(
+                "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
+            )
         self._check_images()
         self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
@@ -385,6 +387,7 @@ class Experiment:
     ) -> Relaxation:
         """`usual`: sweeps for each of the N layers by block descent, and the time nε for each by gradient steps."""
         sweeps, time = (self.depth * each for each in usual)
+        shared = shared | {"precision": None if self.settling.precision == "float32" else self.settling.precision}
         if kind == "block":
             return Block(steps or sweeps, **shared, omega=self.settling.omega, order=order)
         return Gradient(steps or _iterations(time, self.settling.epsilon), **shared, epsilon=self.settling.epsilon)

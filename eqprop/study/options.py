@@ -91,6 +91,9 @@ class SettlingOptions:
     """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
     persistent: bool = False
     """start each free phase where that of the same example ended in the epoch before"""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """states and weights while they settle; weights change, and phases are contrasted, in float32 in any case.
+    bfloat16 takes a strong nudge: about 0.5"""
     carry: bool = False
     """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
     temperature: float = 0.001
