@@ -112,6 +112,8 @@ class Experiment:
             raise InputError(f"bias={self.network.bias}: give a finite number")
         if not 0 <= self.learning.weight_decay < inf:
             raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
+        if not 0 < self.images.deviations < inf:
+            raise InputError(f"deviations={self.images.deviations}: give a positive number")
         self._check_idle()
         if not all(0 < gain < inf for gain in self.network.gains):
             raise InputError(f"gains={self.network.gains}: give positive numbers")
@@ -132,6 +134,7 @@ class Experiment:
         idle = (
             (self.reads_out and self.network.bias != 0, "bias", reads_out),
             (self.reads_out and self.cost.targets != CostOptions().targets, "targets", reads_out),
+            (not self.images.normalise and self.images.deviations != 1, "deviations", "images are not normalised"),
             (self.reads_out and self.cost.scale != CostOptions().scale, "scale", reads_out),
         )
         for does_nothing, name, why in idle:
@@ -147,7 +150,7 @@ class Experiment:
         """Refuse settings for images where there are none, and others where they do not apply."""
         net, usual = self.network, NetworkOptions()
         if not self.convolves:
-            for name, value in {"kernel": net.kernel, "pool": net.pool}.items():
+            for name, value in {"kernel": net.kernel, "padding": net.padding, "pool": net.pool}.items():
                 if value != getattr(usual, name):
                     raise InputError(f"{name}={value!r} is for convolutions: choose --net conv, or leave it out")
             if self.images != ImageOptions():
@@ -157,8 +160,15 @@ class Experiment:
             return
         if not net.hidden:
             raise InputError(f"hidden=() with architecture={net.architecture!r}: give the channels of each layer")
-        if net.architecture == "residual" and (net.kernel, net.pool) != (usual.kernel, usual.pool):
-            raise InputError("residual blocks have kernels of 3 × 3 and no pooling: leave --kernel and --pool out")
+        own = (net.kernel, net.padding, net.pool) != (usual.kernel, usual.padding, usual.pool)
+        if net.architecture == "residual" and own:
+            raise InputError(
+                "residual blocks have kernels of 3 × 3 and no pooling: leave --kernel, --padding, --pool out"
+            )
+        if net.padding and len(net.padding) != len(net.hidden):
+            raise InputError(f"padding={net.padding}: give one number for each of the {len(net.hidden)} convolutions")
+        if any(pixels < 0 for pixels in net.padding):
+            raise InputError(f"padding={net.padding}: give whole numbers of pixels, 0 or more")
         if net.kernel % 2 == 0 or net.kernel < 1:
             raise InputError(f"kernel={net.kernel}: give an odd number of pixels")
         if self.images.crop < 0:
@@ -244,7 +254,8 @@ class Experiment:
         images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
-            images = {part: replace(split, x=(split.x - mean) / deviation) for part, split in images.items()}
+            unit = deviation * self.images.deviations
+            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -264,6 +275,8 @@ class Experiment:
 
     def _synapse_names(self) -> list[str]:
         """The synapses in order, whatever the sizes of the data."""
+        if self.network.padding:  # which fits the sides of the data only
+            return replace(self, network=replace(self.network, padding=(), gains=()))._synapse_names()
         side = 2 ** (len(self.network.hidden) + 3)
         return [synapse.name for synapse in self.layers((side, side, 1) if self.convolves else 1, 1).synapses]
 
@@ -319,7 +332,14 @@ class Experiment:
             pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
             stride, kernel = 2 if pool is None else 1, chosen.kernel
             return Hopfield.convolutional(
-                inputs, chosen.hidden, told, kernel=kernel, stride=stride, pool=pool, activation=activation
+                inputs,
+                chosen.hidden,
+                told,
+                kernel=kernel,
+                padding=chosen.padding or None,
+                stride=stride,
+                pool=pool,
+                activation=activation,
             )
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
 

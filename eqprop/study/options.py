@@ -28,6 +28,8 @@ class NetworkOptions:
     networks, inputs and outputs have none"""
     kernel: int = 3
     """conv: side of the kernels, an odd number of pixels"""
+    padding: tuple[int, ...] = ()
+    """conv: pixels of 0 around each layer, one number for each convolution; none: as many as keep the sides"""
     pool: Literal["max", "average", "softmax", "none"] = "max"
     """conv: what sums up each 2 × 2 pixels behind a convolution; none: convolutions take every other pixel instead"""
     gain: float = 0.5
@@ -106,6 +108,8 @@ class ImageOptions:
 
     normalise: bool = False
     """subtract the mean of each channel over the training images, and divide by the deviation"""
+    deviations: float = 1.0
+    """normalise: divide by so many deviations"""
     flip: bool = False
     """show each image mirrored left to right by chance"""
     crop: int = 0
