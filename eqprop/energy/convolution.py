@@ -1,6 +1,7 @@
 """Convolutions: synapses between image-shaped layers, the same kernel at every place."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod, sqrt
 from typing import Any
@@ -90,6 +91,14 @@ class Convolution(Synapse):
             places = (side + 2 * self.padding - kernel) // self.stride + 1
             sides.append(places if self.pool is None else self.pool.size(places))
         return (*sides, after)
+
+    @property
+    def bilinear(self) -> bool:
+        return self.pool is None or (self.pool.smooth and not self.pool.bend)
+
+    def products(self, shapes: Mapping[str, Shape]) -> int:
+        places = replace(self, pool=None).output(shapes[self.pre])[:2]
+        return prod(places) * prod(self.shape)
 
     def fit(self, shapes: dict[str, Shape]) -> None:
         if (expected := self.output(shapes[self.pre])) != shapes[self.post]:
