@@ -1,6 +1,6 @@
 """Convolutions: synapses between image-shaped layers, the same kernel at every place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod, sqrt
@@ -139,14 +139,24 @@ def _(stride: int, padding: int, primals: tuple[Array, Array], tangents: tuple[A
         change += _convolve(by_image, kernel.swapaxes(2, 3), stride, padding, SWAPPED)
     if not isinstance(by_kernel, SymbolicZero):
         patches = _patches(image, kernel.shape[:2], out.shape[:2], stride, padding)
-        change += patches @ by_kernel.reshape(-1, kernel.shape[-1])
+        change += _apart(jnp.matmul, patches, by_kernel.reshape(-1, kernel.shape[-1]))
     return out, change
 
 
 def _convolve(image: Array, kernel: Array, stride: int, padding: int, layout: tuple[str, str, str]) -> Array:
-    around = [(padding, padding)] * 2
-    image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))  # a complex state, real weights
-    return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
+    def linear(image: Array, kernel: Array) -> Array:
+        image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))
+        around = [(padding, padding)] * 2
+        return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
+
+    return _apart(linear, image, kernel)
+
+
+def _apart(linear: Callable[[Array, Array], Array], state: Array, weights: Array) -> Array:
+    """A product of both, apart for the real and the imaginary part of a state: XLA is slow with complex numbers."""
+    if jnp.iscomplexobj(state) and not jnp.iscomplexobj(weights):
+        return jax.lax.complex(linear(state.real, weights), linear(state.imag, weights))
+    return linear(state, weights)
 
 
 def _patches(image: Array, kernel: Shape, places: Shape, stride: int, padding: int) -> Array:
