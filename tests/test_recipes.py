@@ -32,7 +32,8 @@ STEPS = [ep.Gradient(1), *(ep.Block(1, omega=1.0, order=order) for order in ("fo
 
 def counted(function: Any, *args: Any) -> float:
     """What XLA counts in a compiled program."""
-    return jax.jit(function).lower(*args).compile().cost_analysis()["flops"]
+    analysis: Any = jax.jit(function).lower(*args).compile().cost_analysis()
+    return analysis["flops"]
 
 
 @pytest.mark.parametrize("relaxation", STEPS, ids=lambda r: f"{type(r).__name__} {getattr(r, 'order', '')}")
@@ -71,7 +72,7 @@ def test_the_command_of_a_recipe_is_the_recipe(name: str) -> None:
     parsed = parse(words[1:])
     assert isinstance(parsed, Train)
     assert parsed.experiment == experiment
-    net, _ = experiment.assemble(IMAGE, CLASSES)
+    net = experiment.layers(IMAGE, CLASSES)
     last = {"A": (1, 1, 512), "B": (2, 2, 512), "C": (2, 2, 512)}[name]
     assert [shape for shape in net.shapes.values() if len(shape) == 3][-1] == last
     assert 1 < RECIPES[name].hours < 100

@@ -52,6 +52,11 @@ class Relaxation(eqx.Module):
     A subclass implements `settle`; one that takes steps subclasses `Stepwise` instead.
     """
 
+    @property
+    def rounding(self) -> str | None:
+        """The precision that states are rounded to on the way, if it is another than their own."""
+        return None
+
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""
 
@@ -131,6 +136,10 @@ class Stepwise(Relaxation):
             raise InputError(f"steps={self.steps!r}: give a positive whole number of steps")
         if self.tol is not None and not 0 <= self.tol < float("inf"):
             raise InputError(f"tol={self.tol!r}: give a residual of 0 or more, or None for a fixed number of steps")
+
+    @property
+    def rounding(self) -> str | None:
+        return self.precision
 
     @abc.abstractmethod
     def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:

@@ -8,7 +8,7 @@ import jax
 
 from eqprop.compile import compiled
 from eqprop.nudge import Nudge
-from eqprop.relax import Info, Relaxation, Stepwise
+from eqprop.relax import Info, Relaxation
 from eqprop.relax.base import require_floats
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, State, Theta, Weight
@@ -98,8 +98,8 @@ class Nudged(Rule):
         """Refuse what the parts refuse, and a nudge that is lost in the precision of the states."""
         super().check(F)
         for part in vars(self).values():
-            if isinstance(part, Stepwise) and part.precision is not None:
-                self.nudge.check_precision(part.precision)
+            if isinstance(part, Relaxation) and part.rounding is not None:
+                self.nudge.check_precision(part.rounding)
 
     def at(self, step: Any) -> Self:
         """The rule with the β that the nudge's schedule gives after `step` minibatches."""
