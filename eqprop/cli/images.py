@@ -9,7 +9,7 @@ from eqprop.cli.console import print_json
 from eqprop.errors import InputError
 from eqprop.study.images import ImageCampaign, ImageSet, WayName
 
-SHORT = {"epochs": 2, "train": 1000, "valid": 500, "narrow": 8}
+SHORT = {"epochs": 2, "train": 500, "valid": 200, "narrow": 16}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Images:
     methods: tuple[WayName, ...] = ()
     """the ways to learn; none: all four"""
     short: bool = False
-    """two minutes: 2 epochs, 1,000 images, an eighth of the channels, unless given"""
+    """a few minutes: 2 epochs, 500 images, a sixteenth of the channels, unless given"""
     epochs: int | None = None
     """passes over the training images; None: those of the data set's settings"""
     train: int | None = None
