@@ -18,7 +18,7 @@ from eqprop.errors import InputError
 from eqprop.total import System
 from eqprop.types import Array, Key
 
-LEAST = 8  # a β below so many spacings of the numbers near 1 is lost: the gradient's cosine falls below 0.6
+LEAST = 8  # spacings of the numbers near 1; below, β is lost: at 0.05 in bfloat16 the gradient's cosine was 0.61
 
 
 class Nudge(eqx.Module):
