@@ -18,6 +18,8 @@ from eqprop.errors import InputError
 from eqprop.total import System
 from eqprop.types import Array, Key
 
+LEAST = 8  # spacings of the numbers near 1; below, β is lost: at 0.05 in bfloat16 the gradient's cosine was 0.61
+
 
 class Nudge(eqx.Module):
     """β_k and w_k; with `uses_free`, β_0 = 0 and its state is the free fixed point itself.
@@ -38,6 +40,16 @@ class Nudge(eqx.Module):
 
     def check(self, F: System) -> None:
         """Refuse an F that the nudge cannot be used with."""
+
+    def check_precision(self, precision: str) -> None:
+        """Refuse a β that states of so few digits do not feel."""
+        beta = self.at(0).beta
+        least = LEAST * float(jnp.finfo(precision).eps)
+        if abs(beta) < least:
+            raise InputError(
+                f"beta={float(beta):g} with precision={precision!r}: states hardly move by so weak a nudge, and are "
+                f"rounded back; give a β of {least:g} or more (try 0.5), or settle in float32"
+            )
 
     @abc.abstractmethod
     def __call__(self, key: Key) -> tuple[Array, Array]:
@@ -132,6 +144,13 @@ class Holomorphic(Nudge):
                 f"the holomorphic nudge needs a smooth energy, and F={F!r} takes the largest of several fields: "
                 "take SoftmaxPool or AveragePool, or the symmetric nudge"
             )
+
+    def check_precision(self, precision: str) -> None:
+        """Refuse any but the usual: there are no complex numbers of another."""
+        raise InputError(
+            f"precision={precision!r} with the holomorphic nudge, whose states are complex: settle in float32, or "
+            "take the symmetric nudge"
+        )
 
     def __call__(self, key: Key) -> tuple[Array, Array]:
         turn = jnp.exp(2j * jnp.pi * jnp.arange(self.points // 2 + 1) / self.points)

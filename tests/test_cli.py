@@ -291,6 +291,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "gain": (0.7, {}),
     "gains": ((0.5, 0.7), {}),
     "kernel": (5, CONV),
+    "padding": ((2,), CONV),
     "pool": ("average", CONV),
     "bias": (0.2, {}),
     "cost": ("cross-entropy", {}),
@@ -311,6 +312,8 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "tol": (0.05, {}),
     "accelerate": (True, {}),
     "persistent": (True, {}),
+    "carry": (True, {}),
+    "precision": ("bfloat16", {}),
     "temperature": (0.1, {"method": "stochastic"}),
     "method": ("contrastive-hebbian", {}),
     "epochs": (3, {}),
@@ -329,6 +332,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "valid": (200, {"train": None, "epochs": 1}),
     "train": (50, {}),
     "normalise": (True, CONV),
+    "deviations": (3.0, CONV | {"normalise": True}),
     "flip": (True, CONV),
     "crop": (2, CONV),
 }
@@ -361,11 +365,12 @@ def test_the_table_of_changes_is_complete() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_every_option_reaches_the_experiment(name: str) -> None:
     value, where = CHANGES[name]
-    kind = {"architecture": "conv"} if where is CONV else {}
-    words = [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
-    if isinstance(value, bool):
-        words = [flag(name) if value else flag(f"no_{name}")]
-    command = parse(["train", "digits", *words, *(["--net", "conv"] if kind else [])])
+    kind = {
+        k: where[k] for k in ("architecture", "hidden", "normalise") if k in where and CONV.items() <= where.items()
+    }
+    kind.pop(name, None)
+    words = [word for option, asked in (kind | {name: value}).items() for word in given(option, asked)]
+    command = parse(["train", "digits", *words])
     assert isinstance(command, Train)
     assert command.experiment == experiment(kind | {name: value})
     assert command.experiment != experiment(kind)
@@ -379,6 +384,13 @@ def test_help_shows_the_defaults_of_the_network_that_is_asked_for(
     assert run("train", "digits", *words, "--help") == 0
     hidden = capsys.readouterr().out.split("--hidden")[1].split("--net")[0]
     assert shown in re.sub(r"[\s│]+", " ", hidden)
+
+
+def given(name: str, value: Any) -> list[str]:
+    """The words that ask for a value of an option."""
+    if isinstance(value, bool):
+        return [flag(name) if value else flag(f"no_{name}")]
+    return [flag(name), *map(str, value if isinstance(value, tuple) else [value])]
 
 
 # These are data of the one program that trains with BASE: the others compile a program each.

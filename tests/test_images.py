@@ -303,3 +303,19 @@ def test_images_of_the_wrong_shape_and_a_readout_without_weights_are_refused_bef
         ep.EquilibriumPropagation()(F, theta, v, net.rest(2))
     with pytest.raises(InputError, match=r"an input of shape \(64,\) does not fit layer 'input' of 8 × 8 × 1 units"):
         ep.Block()(F, theta, (jnp.zeros((2, 64)), None), 0.0, net.rest(2))
+
+
+# ---- complex states ----
+
+
+def test_the_holomorphic_nudge_gives_the_gradient_of_a_smooth_network_for_images() -> None:
+    net = ep.Hopfield.convolutional((8, 8, 1), (3, 4), activation=ep.smooth_step, pool=ep.SoftmaxPool(2))
+    cost = ep.SoftmaxReadout.of(net, 3)
+    theta = net.init(jax.random.key(0), 3.0) | cost.init(jax.random.key(1), 0.5)
+    v = (jnp.asarray(RANDOM.normal(size=(2, 8, 8, 1))), jnp.eye(3)[:2])
+    settle = ep.Gradient(400, epsilon=0.5)
+    around, small = (
+        ep.EquilibriumPropagation(nudge, settle, settle)(ep.Total(net, cost), theta, v, net.rest(2)).gradient
+        for nudge in (ep.Holomorphic(0.5), ep.Symmetric(1e-4))
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), around, small)

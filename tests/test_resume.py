@@ -127,10 +127,14 @@ DIGITS = data.load("digits")
 
 
 def train(
-    folder: Path, observe: Callable[[Progress], None] = lambda _: None, epochs: int = 3, every: float = 0
+    folder: Path,
+    observe: Callable[[Progress], None] = lambda _: None,
+    epochs: int = 3,
+    every: float = 0,
+    experiment: Experiment = EXPERIMENT,
 ) -> None:
     """Begin the run in the folder, or go on with it."""
-    longer = replace(EXPERIMENT, learning=replace(EXPERIMENT.learning, epochs=epochs))
+    longer = replace(experiment, learning=replace(experiment.learning, epochs=epochs))
     run = Run.open(folder) if folder.exists() else Run.create(folder, longer.to_dict())
     perform(longer.build(DIGITS), run, checkpoint_seconds=every, observe=observe)
 
@@ -170,6 +174,17 @@ def test_a_stop_between_two_minibatches_changes_nothing(
             train(tmp_path / "run", stop_after(stop))
     train(tmp_path / "run")
     assert outcome(tmp_path / "run") == whole
+
+
+@pytest.mark.usefixtures("piecemeal")
+def test_states_that_carry_over_go_on_after_a_stop(tmp_path: Path) -> None:
+    carried = replace(EXPERIMENT, settling=replace(EXPERIMENT.settling, persistent=False, carry=True))
+    train(tmp_path / "whole", experiment=carried)
+    for stop in (5, FEW, 2 * FEW + 1):  # within an epoch, at its end, after its first minibatch
+        with pytest.raises(Killed):
+            train(tmp_path / "run", stop_after(stop), experiment=carried)
+    train(tmp_path / "run", experiment=carried)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("stop", [1, FEW + 1])

@@ -108,6 +108,23 @@ def test_validation_examples_keep_their_particles_too() -> None:
         ep.fit(trainer, start, feed, v, epochs=1)
 
 
+def test_states_that_carry_over_begin_where_the_row_before_ended() -> None:
+    theta, v = draw()
+    trainer = make(persistent=True, rates=0.0)
+    feed = ep.Shuffled(v, 4, carry=True)
+    state = trainer.init(theta, feed, jax.random.key(5), valid=EXAMPLES)
+    assert state.valid_particles is None  # validation begins at rest
+    after, history = ep.fit(trainer, state, feed, v, epochs=2)
+    s = NET.rest(4)
+    for epoch in range(2):
+        for batch in feed.epoch(state.key, epoch):
+            moved, _ = RULE.free(F, theta, batch.v, 0.0, s)
+            real = np.asarray(batch.weight) > 0  # a padding row leaves its state where it was
+            s = jax.tree.map(lambda new, old, real=real: np.where(real[:, None], new, old), moved, s)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), after.particles, s)
+    assert history[-1]["valid_cost"] == pytest.approx(trainer.measure(theta, v)["cost"])
+
+
 def test_the_history_tells_how_much_the_weights_changed() -> None:
     theta, v = draw()
     trainer, feed = make(changes=True), feed_of(v, EXAMPLES)

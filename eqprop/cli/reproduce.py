@@ -9,6 +9,7 @@ import tyro
 from eqprop.cli.campaigns import carry_out, command_line, go_on, print_place, print_rows
 from eqprop.cli.console import print_json, screen
 from eqprop.cli.folders import chosen_folder
+from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
 from eqprop.study import Study, accelerated, depth, epsilon, rates, sign
@@ -223,7 +224,7 @@ class Accelerated(Asked):
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Reproduce the paper's experiments (section 5)."""
+    """Reproduce the paper's experiments (section 5), and networks for images."""
 
     mode: (
         Annotated[Fast, tyro.conf.subcommand("fast")]
@@ -234,6 +235,7 @@ class Reproduce:
         | Annotated[Sign, tyro.conf.subcommand("sign")]
         | Annotated[Depth, tyro.conf.subcommand("depth")]
         | Annotated[Accelerated, tyro.conf.subcommand("accelerated")]
+        | Annotated[Images, tyro.conf.subcommand("images")]
     )
 
     def run(self) -> None:

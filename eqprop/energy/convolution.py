@@ -1,7 +1,7 @@
 """Convolutions: synapses between image-shaped layers, the same kernel at every place."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod, sqrt
 from typing import Any
@@ -92,6 +92,14 @@ class Convolution(Synapse):
             sides.append(places if self.pool is None else self.pool.size(places))
         return (*sides, after)
 
+    @property
+    def bilinear(self) -> bool:
+        return self.pool is None or (self.pool.smooth and not self.pool.bend)
+
+    def products(self, shapes: Mapping[str, Shape]) -> int:
+        places = replace(self, pool=None).output(shapes[self.pre])[:2]
+        return prod(places) * prod(self.shape)
+
     def fit(self, shapes: dict[str, Shape]) -> None:
         if (expected := self.output(shapes[self.pre])) != shapes[self.post]:
             raise InputError(
@@ -131,7 +139,7 @@ def _(stride: int, padding: int, primals: tuple[Array, Array], tangents: tuple[A
         change += _by_image(by_image, kernel, out.shape[:2], stride, padding)
     if not isinstance(by_kernel, SymbolicZero):
         patches = _patches(image, kernel.shape[:2], out.shape[:2], stride, padding)
-        change += patches @ by_kernel.reshape(-1, kernel.shape[-1])
+        change += _apart(jnp.matmul, patches, by_kernel.reshape(-1, kernel.shape[-1]))
     return out, change
 
 
@@ -157,8 +165,19 @@ def _convolve(
     image: Array, kernel: Array, stride: int, padding: int | Sequence[tuple[int, int]], layout: tuple[str, str, str]
 ) -> Array:
     around = [(padding, padding)] * 2 if isinstance(padding, int) else padding
-    image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))  # a complex state, real weights
-    return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
+
+    def linear(image: Array, kernel: Array) -> Array:
+        image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))
+        return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
+
+    return _apart(linear, image, kernel)
+
+
+def _apart(linear: Callable[[Array, Array], Array], state: Array, weights: Array) -> Array:
+    """A product of both, apart for the real and the imaginary part of a state: XLA is slow with complex numbers."""
+    if jnp.iscomplexobj(state) and not jnp.iscomplexobj(weights):
+        return jax.lax.complex(linear(state.real, weights), linear(state.imag, weights))
+    return linear(state, weights)
 
 
 def _patches(image: Array, kernel: Shape, places: Shape, stride: int, padding: int) -> Array:

@@ -59,7 +59,7 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
 
             >>> net = Hopfield.convolutional((32, 32, 3), (128, 256, 512, 512), 10)
             >>> net.shapes["conv1"], net.shapes["conv4"], net.parameters
-            ((16, 16, 128), (2, 2, 512), 3861898)
+            ((16, 16, 128), (2, 2, 512), 3859210)
         """
         plan = images.convolutional(
             image,

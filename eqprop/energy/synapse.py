@@ -4,6 +4,7 @@ A synapse is the part of the interaction Φ that two layers share. What it sends
 """
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -61,6 +62,15 @@ class Synapse(abc.ABC):
         is 0 where Φ is linear in each layer, as it is by default.
         """
         return 0.0
+
+    @property
+    def bilinear(self) -> bool:
+        """Whether Φ is linear in each of its layers, so that what one hears does not depend on its own state."""
+        return True
+
+    def products(self, shapes: Mapping[str, Shape]) -> int:
+        """The multiply-adds of one pass through it, in either direction, between layers of these shapes."""
+        return prod(self.shape)
 
     def drive(self, w: Array, rho: Layers, layer: str) -> Array:
         """∂Φ/∂ρ of one of its two layers: what the synapse sends there."""
@@ -127,6 +137,13 @@ class Lateral(Synapse):
     def fit(self, shapes: dict[str, Shape]) -> None:
         if (size := prod(shapes[self.layer])) != self.size:
             raise InputError(f"synapse {self!r} does not fit its layer, which has {size} units: give it that size")
+
+    @property
+    def bilinear(self) -> bool:
+        return False
+
+    def products(self, shapes: Mapping[str, Shape]) -> int:
+        return self.size**2
 
     def phi(self, w: Array, rho: Layers) -> Scalar:
         rate = jnp.ravel(rho[self.layer])

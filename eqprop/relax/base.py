@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
 from eqprop.total import System, TotalEnergy, require_finite, system
-from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, Scalar, State, Theta
+from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, PyTree, Scalar, State, Theta
 
 
 class Info(NamedTuple):
@@ -52,6 +52,11 @@ class Relaxation(eqx.Module):
 
     A subclass implements `settle`; one that takes steps subclasses `Stepwise` instead.
     """
+
+    @property
+    def rounding(self) -> str | None:
+        """The precision that states are rounded to on the way, if it is another than their own."""
+        return None
 
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""
@@ -125,6 +130,9 @@ class Stepwise(Relaxation):
     below it, whatever the others of its batch do. `accelerate` extrapolates from each step and the one before
     (see `anderson.py`), each example on its own.
 
+    `precision="bfloat16"` takes the steps in that precision: θ, v and the state are rounded to it before the first, and
+    the state that is returned is as it was given. So weights, contrasts and costs keep theirs.
+
     A settling in progress is a value, a `Settling`: `init` begins it, `step` and `advance` take it further, and it can
     be kept and continued at any time.
     """
@@ -132,12 +140,24 @@ class Stepwise(Relaxation):
     steps: int = eqx.field(default=100, static=True)
     tol: float | None = None
     accelerate: bool = eqx.field(default=False, static=True, kw_only=True)
+    precision: Literal["bfloat16"] | None = eqx.field(default=None, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
+        if self.precision not in (None, "bfloat16"):
+            raise InputError(f"precision={self.precision!r}: choose 'bfloat16', or None for that of the state")
+        if self.precision is not None and self.tol is not None and self.tol < spacing(self.precision):
+            raise InputError(
+                f"tol={self.tol!r} with precision={self.precision!r}, whose numbers near 1 are "
+                f"{spacing(self.precision):.1g} apart: give a tolerance of that or more, or none"
+            )
         if not isinstance(self.steps, int) or self.steps < 1:
             raise InputError(f"steps={self.steps!r}: give a positive whole number of steps")
         if self.tol is not None and not 0 <= self.tol < float("inf"):
             raise InputError(f"tol={self.tol!r}: give a residual of 0 or more, or None for a fixed number of steps")
+
+    @property
+    def rounding(self) -> str | None:
+        return self.precision
 
     @abc.abstractmethod
     def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:
@@ -146,12 +166,14 @@ class Stepwise(Relaxation):
     def init(self, s: State) -> Settling:
         """A settling that begins at s; any axes that count examples come first, as in s."""
         axes = jax.tree.leaves(s)[0].shape[:1]
-        memory = Memory(s, jax.tree.map(jnp.zeros_like, s)) if self.accelerate else None
         real = jnp.finfo(jnp.result_type(*jax.tree.leaves(s))).dtype
+        s = self._rounded(s)
+        memory = Memory(s, jax.tree.map(jnp.zeros_like, s)) if self.accelerate else None
         return Settling(s, jnp.full(axes, jnp.inf, real), jnp.zeros(axes, int), memory)
 
     def step(self, F: System, theta: Theta, v: Data, beta: Number, settling: Settling) -> Settling:
         """All examples one step on, in the precision of their states, whatever that of θ and β."""
+        theta, v = self._rounded((theta, v))
         return jax.vmap(partial(_step, self, F, theta), in_axes=(0, 0 if jnp.ndim(beta) else None, 0))(
             v, beta, settling
         )
@@ -163,6 +185,7 @@ class Stepwise(Relaxation):
 
         With `each`, there is a settling for each β of a vector, and their axis comes first.
         """
+        theta, v = self._rounded((theta, v))
         step = jax.vmap(
             jax.jit(partial(_step, self, F, theta)), in_axes=(0, 0 if jnp.ndim(beta) and not each else None, 0)
         )
@@ -190,12 +213,12 @@ class Stepwise(Relaxation):
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
     ) -> tuple[State, Info]:
         """Settle from s until all examples rest, or for all steps."""
-        return self._told(loop(self, self.stepper(F, theta, v, beta), self.init(s)))
+        return self._told(loop(self, self.stepper(F, theta, v, beta), self.init(s)), s)
 
     def settle_each(self, F: System, theta: Theta, v: Data, betas: Array, s: State) -> tuple[State, Info]:
         """All phases in one loop."""
         begin = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(betas), *a.shape)), self.init(s))
-        return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin))
+        return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin), s)
 
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
@@ -206,9 +229,19 @@ class Stepwise(Relaxation):
         # `replace` would check numbers again, which have no values while a program is compiled.
         return self if self.tol is None else eqx.tree_at(lambda relaxation: relaxation.tol, self, None)
 
-    def _told(self, settling: Settling) -> tuple[State, Info]:
+    def _rounded(self, tree: PyTree) -> PyTree:
+        """The floating numbers of a tree in the precision of the steps."""
+        if self.precision is None:
+            return tree
+        if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(tree)):
+            raise InputError(f"precision={self.precision!r} with complex states, which it has none of: leave it out")
+        return jax.tree.map(
+            lambda a: jnp.asarray(a, self.precision) if jnp.issubdtype(jnp.result_type(a), jnp.floating) else a, tree
+        )
+
+    def _told(self, settling: Settling, s: State) -> tuple[State, Info]:
         tol = 0.0 if self.tol is None else self.tol
-        return settling.s, Info(settling.residual, settling.t, settling.residual <= tol)
+        return _like(s, settling.s), Info(settling.residual, settling.t, settling.residual <= tol)
 
 
 def _step(relaxation: Stepwise, F: System, theta: Theta, v: Data, beta: Number, settling: Settling) -> Settling:
@@ -221,7 +254,13 @@ def _step(relaxation: Stepwise, F: System, theta: Theta, v: Data, beta: Number, 
     return Settling(moved, residual.astype(settling.residual.dtype), t + 1, memory)
 
 
+def spacing(precision: str) -> float:
+    """How far apart the numbers near 1 are."""
+    return float(jnp.finfo(precision).eps)
+
+
 def _like(s: State, moved: State) -> State:
+    """The same numbers, each array in the precision of s."""
     return jax.tree.map(lambda new, old: new.astype(old.dtype), moved, s)
 
 

@@ -66,7 +66,8 @@ class Block(Stepwise):
             bound = offered.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
             # A strong negative nudge can make a block concave; any positive bound is then still a bound.
             step = {k: omega / jnp.maximum(bound[k], 0.1) for k in block}
-            s = s | F.space.project({k: part[k] + step[k] * force[k] for k in block})
+            # The layers that come next see this one in the precision of the state, whatever that of ω and β.
+            s = s | F.space.project({k: (part[k] + step[k] * force[k]).astype(part[k].dtype) for k in block})
         return s, jnp.max(jnp.stack(met))
 
     def _visits(self, blocks: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:

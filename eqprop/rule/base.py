@@ -94,6 +94,13 @@ class Nudged(Rule):
     else:
         nudge: eqx.AbstractVar[Nudge]
 
+    def check(self, F: System) -> None:
+        """Refuse what the parts refuse, and a nudge that is lost in the precision of the states."""
+        super().check(F)
+        for part in vars(self).values():
+            if isinstance(part, Relaxation) and part.rounding is not None:
+                self.nudge.check_precision(part.rounding)
+
     def at(self, step: Any) -> Self:
         """The rule with the β that the nudge's schedule gives after `step` minibatches."""
         return eqx.tree_at(lambda rule: rule.nudge, self, self.nudge.at(step))

@@ -45,6 +45,12 @@ Follow = Callable[[Trial, int], AbstractContextManager[Callable[[Progress], None
 """(trial, minibatches of an epoch) → what surrounds its training, and is told about its progress."""
 
 
+def time_is_up(minutes: float | None, history: list[Record]) -> bool:
+    """Whether another epoch as long as the longest would not fit in."""
+    times = [record["seconds"] + record.get("valid_seconds", 0.0) for record in history]
+    return minutes is not None and bool(times) and sum(times) + max(times) > 60 * minutes
+
+
 @dataclass(frozen=True)
 class Campaign(abc.ABC):
     """Which networks to train, how, and for how long. The fields of a campaign are its settings."""
@@ -114,7 +120,7 @@ class Campaign(abc.ABC):
         fetched = [name for name in held_out if name != "digits"]  # which come with scikit-learn
         if data_dir is not None and len(fetched) > 1:
             raise InputError(
-                f"--data-dir {data_dir} holds one data set, but {' and '.join(fetched)} are wanted: see --nets"
+                f"--data-dir {data_dir} holds one data set, but {' and '.join(fetched)} are wanted: choose one of them"
             )
         sets = {
             name: data.load(name, data_dir if name in fetched else None, valid, say) for name, valid in held_out.items()

@@ -86,6 +86,10 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
+        if self.settling.carry and (self.settling.persistent or self.method.persistent):
+            raise InputError(
+                "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
+            )
         self._check_images()
         self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
@@ -107,6 +111,8 @@ class Experiment:
             raise InputError(f"bias={self.network.bias}: give a finite number")
         if not 0 <= self.learning.weight_decay < inf:
             raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
+        if not 0 < self.images.deviations < inf:
+            raise InputError(f"deviations={self.images.deviations}: give a positive number")
         self._check_idle()
         if not all(0 < gain < inf for gain in self.network.gains):
             raise InputError(f"gains={self.network.gains}: give positive numbers")
@@ -127,6 +133,7 @@ class Experiment:
         idle = (
             (self.reads_out and self.network.bias != 0, "bias", reads_out),
             (self.reads_out and self.cost.targets != CostOptions().targets, "targets", reads_out),
+            (not self.images.normalise and self.images.deviations != 1, "deviations", "images are not normalised"),
             (self.reads_out and self.cost.scale != CostOptions().scale, "scale", reads_out),
         )
         for does_nothing, name, why in idle:
@@ -155,7 +162,7 @@ class Experiment:
         """Refuse settings for images where there are none, and others where they do not apply."""
         net, usual = self.network, NetworkOptions()
         if not self.convolves:
-            given = {"kernel": net.kernel, "pool": net.pool} | vars(self.images)
+            given = {"kernel": net.kernel, "padding": net.padding, "pool": net.pool} | vars(self.images)
             plain = vars(usual) | vars(ImageOptions())
             for name, value in given.items():
                 if value != plain[name]:
@@ -165,8 +172,15 @@ class Experiment:
             return
         if not net.hidden:
             raise InputError(f"hidden=() with architecture={net.architecture!r}: give the channels of each layer")
-        if net.architecture == "residual" and (net.kernel, net.pool) != (usual.kernel, usual.pool):
-            raise InputError("residual blocks have kernels of 3 × 3 and no pooling: leave --kernel and --pool out")
+        own = (net.kernel, net.padding, net.pool) != (usual.kernel, usual.padding, usual.pool)
+        if net.architecture == "residual" and own:
+            raise InputError(
+                "residual blocks have kernels of 3 × 3 and no pooling: leave --kernel, --padding, --pool out"
+            )
+        if net.padding and len(net.padding) != len(net.hidden):
+            raise InputError(f"padding={net.padding}: give one number for each of the {len(net.hidden)} convolutions")
+        if any(pixels < 0 for pixels in net.padding):
+            raise InputError(f"padding={net.padding}: give whole numbers of pixels, 0 or more")
         if net.kernel % 2 == 0 or net.kernel < 1:
             raise InputError(f"kernel={net.kernel}: give an odd number of pixels")
         if self.images.crop < 0:
@@ -237,7 +251,8 @@ class Experiment:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
         data = self.prepare(data)
         train = self.training_part(data)
-        feed = (Shuffled if self.learning.shuffle else InOrder)(train.v, self.learning.batch_size, self._augment())
+        kind = Shuffled if self.learning.shuffle else InOrder
+        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
@@ -251,7 +266,8 @@ class Experiment:
         images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
-            images = {part: replace(split, x=(split.x - mean) / deviation) for part, split in images.items()}
+            unit = deviation * self.images.deviations
+            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -275,6 +291,8 @@ class Experiment:
 
     def _sketch(self) -> Hopfield:
         """The layers for data of a size that fits: of images with sides that can be halved, and are not too small."""
+        if self.network.padding:  # which fits the sides of the data only
+            return replace(self, network=replace(self.network, padding=(), gains=()))._sketch()
         side = max(self.network.kernel, 8) * 2 ** len(self.network.hidden)
         return self.layers((side, side, 1) if self.convolves else 2, 2)
 
@@ -301,7 +319,7 @@ class Experiment:
             Total(net, cost),
             self._rule(batches),
             Rated(plain, self._rates(net), self._schedule(batches)),
-            persistent=self.settling.persistent or self.method.persistent,
+            persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
             watch={"angle": net.angle} if isinstance(net, Directed) else {},
             changes=chosen.changes,
@@ -332,7 +350,14 @@ class Experiment:
             pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
             stride, kernel = 2 if pool is None else 1, chosen.kernel
             return Hopfield.convolutional(
-                inputs, chosen.hidden, told, kernel=kernel, stride=stride, pool=pool, activation=activation
+                inputs,
+                chosen.hidden,
+                told,
+                kernel=kernel,
+                padding=chosen.padding or None,
+                stride=stride,
+                pool=pool,
+                activation=activation,
             )
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
 
@@ -400,6 +425,7 @@ class Experiment:
     ) -> Relaxation:
         """`usual`: sweeps for each of the N layers by block descent, and the time nε for each by gradient steps."""
         sweeps, time = (self.depth * each for each in usual)
+        shared = shared | {"precision": None if self.settling.precision == "float32" else self.settling.precision}
         if kind == "block":
             return Block(steps or sweeps, **shared, omega=self.settling.omega, order=order)
         return Gradient(steps or _iterations(time, self.settling.epsilon), **shared, epsilon=self.settling.epsilon)

@@ -46,7 +46,7 @@ class Phases(NamedTuple):
 
 
 NUDGE = {"nudge", "beta", "growth"}
-FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent"}
+FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
 SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
 SAMPLED, DIRECTED = "Boltzmann machines", "feedback weights of their own"
@@ -143,7 +143,7 @@ METHODS = {
         "free phase",
         "weakly clamped phase",
         _equilibrium,
-        uses=frozenset(NUDGE | FREE | SECOND),
+        uses=frozenset(NUDGE | FREE | SECOND | {"precision"}),
     ),
     "stdp": Method(
         "EP by STDP",
@@ -169,7 +169,7 @@ METHODS = {
         "free phase",
         "weakly clamped phase, β < 0",
         _negative,
-        uses=frozenset({"beta", "growth"} | FREE | SECOND),
+        uses=frozenset({"beta", "growth", "precision"} | FREE | SECOND),
         inside=True,
     ),
     "contrastive-hebbian": Method(
@@ -200,7 +200,7 @@ METHODS = {
         "free phase",
         "backward pass through its steps",
         lambda phases: BackpropagationThroughTime(_only(Stepwise, phases.free)),
-        uses=frozenset(FREE - {"tol", "accelerate"}),
+        uses=frozenset((FREE - {"tol", "accelerate"}) | {"precision"}),
         inside=True,
     ),
     "backpropagation": Method(

@@ -25,6 +25,8 @@ class NetworkOptions:
     networks, inputs and outputs have none"""
     kernel: int = 3
     """conv: side of the kernels, an odd number of pixels"""
+    padding: tuple[int, ...] = ()
+    """conv: pixels of 0 around each layer, one number for each convolution; none: as many as keep the sides"""
     pool: Literal["max", "average", "softmax", "none"] = "max"
     """conv: what sums up each 2 × 2 pixels behind a convolution; none: convolutions take every other pixel instead"""
     gain: float = 0.5
@@ -88,6 +90,11 @@ class SettlingOptions:
     """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
     persistent: bool = False
     """start each free phase where that of the same example ended in the epoch before"""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """states and weights while they settle; weights change, and phases are contrasted, in float32 in any case.
+    bfloat16 takes a strong nudge: about 0.5"""
+    carry: bool = False
+    """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
     temperature: float = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
 
@@ -98,6 +105,8 @@ class ImageOptions:
 
     normalise: bool = False
     """subtract the mean of each channel over the training images, and divide by the deviation"""
+    deviations: float = 1.0
+    """normalise: divide by so many deviations"""
     flip: bool = False
     """show each image mirrored left to right by chance"""
     crop: int = 0

@@ -10,7 +10,7 @@ from eqprop.errors import InputError
 from eqprop.store import Run
 from eqprop.store.run import Record
 from eqprop.study import paper
-from eqprop.study.campaign import Campaign, Outcome, Trial
+from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
 from eqprop.study.diagnosis import diagnose
 from eqprop.study.paper import NETS, Net
 from eqprop.study.training import Trained
@@ -81,9 +81,8 @@ class Reproduction(Campaign):
         return full and len(history) >= epochs and history[epochs - 1]["valid_error"] > 0.1
 
     def time_is_up(self, history: list[Record]) -> bool:
-        """Whether another epoch as long as the longest would not fit in."""
-        times = [record["seconds"] + record.get("valid_seconds", 0.0) for record in history]
-        return self.minutes is not None and bool(times) and sum(times) + max(times) > 60 * self.minutes
+        """Whether another epoch would not fit in."""
+        return time_is_up(self.minutes, history)
 
     def enough(self, trial: Trial, history: list[Record]) -> bool:
         """Whether the time is up, or the trial is hopeless."""

@@ -54,6 +54,8 @@ class Feed(abc.ABC):
     """The number of minibatches in an epoch."""
     slots: int
     """How many particles there are for states that persist; 0 if states cannot."""
+    carry: bool = False
+    """Whether a row begins where another example of the same row ended: examples for validation begin at rest then."""
 
     @abc.abstractmethod
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
@@ -81,9 +83,11 @@ class Arrays(Feed):
     v: the examples, an array or a tree of arrays.
     batch_size: examples in a minibatch; the last of an epoch is filled up with padding rows.
     augment: (key, v) → v for one example, compiled into the loop and drawn anew each time that the example is seen.
+    carry: for states that persist: row i of a minibatch begins where row i of the one before ended, whatever example
+        that was. So there are as few particles as rows.
     """
 
-    def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None):
+    def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None, *, carry: bool = False):
         if not isinstance(batch_size, int) or batch_size < 1:
             raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
         check_arrays(v)
@@ -94,7 +98,8 @@ class Arrays(Feed):
         self.batch_size = batch_size
         self.augment = augment
         self.batches = -(-self.examples // batch_size)
-        self.slots = self.examples  # every example has a particle of its own
+        self.carry = carry
+        self.slots = batch_size if carry else self.examples
 
     def sample(self, key: Key) -> Data:
         """All examples, but for what is augmented, which is another thing once it is seen."""
@@ -107,7 +112,7 @@ class Arrays(Feed):
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
         """All of the epoch."""
         draw = None if self.augment is None else jax.random.fold_in(epoch_keys(key, epoch)[0], 1)
-        return Gathered(self.v, self.order(key, epoch), draw, self.augment), self.batches
+        return Gathered(self.v, self.order(key, epoch), draw, self.augment, self.carry), self.batches
 
 
 class Shuffled(Arrays):
@@ -227,6 +232,7 @@ class Gathered(Window):
     order: Int[Array, "batches size"]
     draw: Key | None
     augment: Augment | None
+    carry: bool = eqx.field(static=True)
 
     def batch(self, i: Int[Array, ""]) -> Batch:
         index = self.order[i]
@@ -234,7 +240,7 @@ class Gathered(Window):
         if self.augment is not None and self.draw is not None:
             v = jax.vmap(self.augment)(jax.random.split(jax.random.fold_in(self.draw, i), len(index)), v)
         real = index < len(jax.tree.leaves(self.v)[0])
-        return Batch(v, real.astype(jnp.float32), index)
+        return Batch(v, real.astype(jnp.float32), _rows(real) if self.carry else index)
 
 
 class Stacked(Window):
@@ -247,8 +253,12 @@ class Stacked(Window):
 
     def batch(self, i: Int[Array, ""]) -> Batch:
         v, weight = jax.tree.map(lambda a: a[i - self.first], (self.v, self.weight))
-        rows = jnp.arange(len(weight))
-        return Batch(v, weight, jnp.where(weight > 0, rows, len(rows)) if self.lanes else rows)
+        return Batch(v, weight, _rows(weight > 0) if self.lanes else jnp.arange(len(weight)))
+
+
+def _rows(real: Array) -> Array:
+    """The slots of rows that carry over; that of a padding row lies beyond the last."""
+    return jnp.where(real, jnp.arange(len(real)), len(real))
 
 
 def epoch_keys(key: Key, epoch: int | Array) -> Array:

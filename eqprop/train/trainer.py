@@ -44,7 +44,8 @@ class Trainer(eqx.Module):
     F: the total energy, a `System` or a plain function.
     rule: from a batch to the gradient, e.g. `EquilibriumPropagation()`.
     optimizer: any Optax optimizer, with its learning rate and its schedule; in a `Rated` one, rates are data.
-    persistent: start each free phase where that of the same example last ended (section 5.2), in validation too.
+    persistent: start each free phase where that of the same example last ended (section 5.2), in validation too; or
+        where that of the same row ended, if the feed carries states over, and validation begins at rest.
     metrics: (θ, v, s) → a number for one example, by name: averaged over the free fixed points, beside the cost and
         what the rule itself measures.
     watch: θ → a number, by name: told at the end of each epoch.
@@ -83,7 +84,7 @@ class Trainer(eqx.Module):
             theta=theta,
             optimizer=self.optimizer.init(theta),
             particles=self.rest(feed.slots) if self.persistent else None,
-            valid_particles=self.rest(valid) if self.persistent and valid else None,
+            valid_particles=self.rest(valid) if self.persistent and valid and not feed.carry else None,
             key=key,
             step=jnp.zeros((), int),
             epoch=jnp.zeros((), int),

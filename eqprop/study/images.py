@@ -1,0 +1,147 @@
+"""Networks for images as a campaign: Equilibrium Propagation beside exact gradients, on the same convolutions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import jax
+
+from eqprop.errors import InputError
+from eqprop.store.run import Record
+from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
+from eqprop.study.experiment import Experiment
+from eqprop.study.presets import preset
+from eqprop.study.training import Trained
+
+ImageSet = Literal["digits", "mnist", "fashion", "cifar10"]
+DATASETS: tuple[ImageSet, ...] = ("mnist", "fashion", "cifar10")
+
+
+class Way(NamedTuple):
+    """A way to train the network of a data set.
+
+    title: its name in tables.
+    method: the row of `METHODS`, whose preset for the data set it begins with.
+    change: what it needs besides.
+    """
+
+    title: str
+    method: str
+    change: Callable[[Experiment], Experiment] = lambda usual: usual
+
+
+def symmetric(usual: Experiment) -> Experiment:
+    """The network of the preset, nudged both ways."""
+    return replace(usual, settling=replace(usual.settling, nudge="symmetric"))
+
+
+def smooth(usual: Experiment) -> Experiment:
+    """The same network of smooth units and smooth pooling, nudged around a circle.
+
+    The smooth step is near ρ(u) = u/2, where the others have ρ(u) = u: to send the same, weights are four times as
+    large, and so are their rates; a readout, which sees u, has half the weights and half the rate. The bound on the
+    curvature of softmax-weighted pooling is far from tight, so that block descent would take short steps: all layers
+    step at once instead, by ε = 1, as often as `eqprop train` does by default.
+    """
+    factors = (4.0,) * (usual.depth - (not usual.reads_out)) + (0.5 if usual.reads_out else 1.0,)
+    gains = usual.network.gains or (usual.network.gain,) * len(factors)
+    rates = usual.learning.learning_rate
+    rates = rates if len(rates) == len(factors) else (*rates[:1],) * len(factors)
+    return replace(
+        usual,
+        network=replace(usual.network, activation="smooth_step", pool="softmax", gains=_times(gains, factors)),
+        settling=replace(
+            usual.settling,
+            nudge="holomorphic",
+            relaxation="gradient",
+            epsilon=1.0,
+            omega=None,
+            order="forward",
+            free_steps=None,
+            nudged_steps=None,
+        ),
+        learning=replace(usual.learning, learning_rate=_times(rates, factors)),
+    )
+
+
+def _times(values: tuple[float, ...], factors: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(value * factor for value, factor in zip(values, factors, strict=False))
+
+
+WAYS = {
+    "symmetric": Way("EP, symmetric nudge", "equilibrium", symmetric),
+    "holomorphic": Way("EP, holomorphic nudge", "equilibrium", smooth),
+    "through-time": Way("Backpropagation through time", "through-time"),
+    "backpropagation": Way("Backpropagation, feed-forward", "backpropagation"),
+}
+WayName = Literal["symmetric", "holomorphic", "through-time", "backpropagation"]
+
+
+@dataclass(frozen=True)
+class ImageCampaign(Campaign):
+    """Which data sets, trained in which ways, and for how long.
+
+    epochs, train, valid: in place of those of the data set.
+    narrow: the channels of each layer are divided by it.
+    minutes: a training ends with the last epoch that fits in; None: when its epochs are done.
+    """
+
+    command: ClassVar[str] = "eqprop reproduce images"
+    file: ClassVar[str] = "images.json"
+    notes_file: ClassVar[str] = "notes.json"
+
+    datasets: tuple[ImageSet, ...] = DATASETS
+    methods: tuple[WayName, ...] = tuple(WAYS)  # pyright: ignore[reportAssignmentType]
+    epochs: int | None = None
+    train: int | None = None
+    valid: int | None = None
+    narrow: int = 1
+    minutes: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for what, asked, there in (
+            ("datasets", self.datasets, get_args(ImageSet)),
+            ("methods", self.methods, tuple(WAYS)),
+        ):
+            if not asked or len(set(asked)) < len(asked) or set(asked) - set(there):
+                raise InputError(f"{what}={' '.join(asked)}: name some, each once, of {', '.join(there)}")
+        if self.narrow < 1:
+            raise InputError(f"narrow={self.narrow}: give a whole number of 1 or more")
+        if self.valid is not None and self.valid < 1:
+            raise InputError(f"valid={self.valid}: the curves need at least one image to validate with")
+        if self.minutes is not None and not self.minutes > 0:
+            raise InputError(f"minutes={self.minutes}: give a positive number")
+        self.trials()  # the settings check themselves
+
+    def trials(self, folder: Path | None = None) -> list[Trial]:
+        """Every data set in every way."""
+        return [
+            Trial(f"{dataset}-{way}", way, self.experiment(dataset, way))
+            for dataset in self.datasets
+            for way in self.methods
+        ]
+
+    def experiment(self, dataset: str, way: str) -> Experiment:
+        """The settings of the data set, as the way needs them: shape, epochs and views of the images are the same."""
+        usual = preset(dataset, WAYS[way].method, "conv")
+        asked = {"epochs": self.epochs, "train": self.train, "valid": self.valid, "seed": self.seed}
+        learning = replace(usual.learning, **{name: value for name, value in asked.items() if value is not None})
+        channels = tuple(max(1, width // self.narrow) for width in usual.network.hidden)
+        network = replace(usual.network, hidden=channels)
+        return WAYS[way].change(replace(usual, network=network, learning=learning))
+
+    def enough(self, trial: Trial, history: list[Record]) -> bool:
+        """Whether the time is up."""
+        return time_is_up(self.minutes, history)
+
+    def examine(self, trained: Trained) -> dict[str, Any]:
+        """How many weights there are."""
+        return {"parameters": sum(leaf.size for leaf in jax.tree.leaves(trained.state.theta))}
+
+    def page(self, folder: Path, done: list[Outcome]) -> tuple[list[str], dict[str, Any]]:
+        """A table for each data set, and what it takes to do what others did."""
+        from eqprop.study import images_page  # loads matplotlib, which takes its time
+
+        return images_page.page(self, done)

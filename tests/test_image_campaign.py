@@ -1,0 +1,111 @@
+"""`eqprop reproduce images`: what it trains, that it goes on where it was left, and what it writes."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqprop import InputError, data
+from eqprop.store import Run
+from eqprop.study import preset
+from eqprop.study.images import DATASETS, WAYS, ImageCampaign
+from tests.command import run
+
+TINY = ["--datasets", "digits", "--train", "96", "--epochs", "2", "--narrow", "4"]
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_all_ways_train_the_same_shape_on_the_same_views(dataset: Any) -> None:
+    campaign = ImageCampaign((dataset,), epochs=7)
+    trials = {trial.kind: trial.experiment for trial in campaign.trials()}
+    assert trials.keys() == WAYS.keys()
+    usual = preset(dataset, "equilibrium", "conv")
+    learning = replace(usual.learning, epochs=7)
+    assert trials["symmetric"] == replace(usual, learning=learning, settling=replace(usual.settling, nudge="symmetric"))
+    for way, experiment in trials.items():
+        assert experiment.images == usual.images
+        assert experiment.network.hidden == usual.network.hidden
+        for name in ("epochs", "batch_size", "optimizer", "schedule", "seed", "train"):
+            assert getattr(experiment.learning, name) == getattr(learning, name)
+        size = {"cifar10": (32, 32, 3)}.get(dataset, (28, 28, 1))
+        _, trainer = experiment.assemble(size, 10)  # where a nudge that does not suit the energy is refused
+        assert trainer.F.space.shapes == usual.layers(size, 10).shapes
+        assert type(trainer.rule).__name__ == {
+            "through-time": "BackpropagationThroughTime",
+            "backpropagation": "Backpropagation",
+        }.get(way, "EquilibriumPropagation")
+
+
+@pytest.mark.parametrize(
+    "ways", [("symmetric", "backpropagation"), pytest.param(tuple(WAYS), marks=pytest.mark.slow)], ids=len
+)
+def test_it_writes_its_report_and_goes_on_where_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ways: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "all"
+
+    def stop(trial: Any, *_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("eqprop.study.images.ImageCampaign.examine", stop)
+        assert run("reproduce", "images", *TINY, "--methods", *ways, "--run-dir", folder) == 130
+    assert f"eqprop reproduce images --resume {folder}" in capsys.readouterr().err
+    before = Run(folder / "digits-symmetric").read_history()
+    assert run("reproduce", "images", "--resume", folder, "--json") == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [one["method"] for one in printed["runs"]] == list(ways)
+    assert {one["net"] for one in printed["runs"]} == {"8x8x1-4-8-10-conv"}
+    assert Run(folder / "digits-symmetric").read_history() == before  # its training was done
+    text = (folder / "README.md").read_text()
+    for words in (*(WAYS[way].title for way in ways), "hours on one GPU", "eqprop train cifar10 --net residual"):
+        assert words in text
+    assert (folder / "learning_curves.png").read_bytes()[:4] == b"\x89PNG"
+    for option in (["--epochs", "9"], ["--short"], ["--methods", "holomorphic"]):
+        assert run("reproduce", "images", "--resume", folder, *option) == 2
+        assert f"{option[0]} with --resume" in " ".join(capsys.readouterr().err.split())
+
+
+def test_minutes_end_a_training_early(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    options = [*TINY, "--methods", "backpropagation", "--minutes", "0.00001", "--run-dir", folder]
+    assert run("reproduce", "images", *options) == 0
+    assert len(Run(folder / "digits-backpropagation").read_history()) == 1
+
+
+@pytest.mark.slow
+def test_the_short_form_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        for name in DATASETS:
+            data.load(name)
+    except InputError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"a data set cannot be had here: {error}")
+    assert run("reproduce", "images", "--short", "--run-dir", tmp_path / "all", "--json") == 0
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert len(printed["runs"]) == len(DATASETS) * len(WAYS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--datasets mnist mnist", "datasets=mnist mnist: name some, each once"),
+        ("--methods symmetric symmetric", "methods=symmetric symmetric: name some, each once"),
+        ("--narrow 0", "narrow=0"),
+        ("--minutes -1", "minutes=-1"),
+        ("--epochs 0", "epochs=0"),
+        ("--resume nowhere", "nowhere is not the folder of `eqprop reproduce images`"),
+        ("--data-dir . --datasets mnist fashion", "holds one data set"),
+    ],
+)
+def test_bad_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("reproduce", "images", *options.split()) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
