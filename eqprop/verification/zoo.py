@@ -61,6 +61,9 @@ class Problem:
 
     def draw(self, seed: int) -> tuple[Theta, Data, State]:
         """θ, v and the start."""
+        return jax.jit(self._drawn, static_argnums=0)(seed)  # one program, and not one for each operation
+
+    def _drawn(self, seed: int) -> tuple[Theta, Data, State]:
         key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
         x = jax.random.uniform(key_x, (EXAMPLES, *self.inputs))
         x = x.at[:, 0].set(0) if self.dark else x
@@ -106,7 +109,7 @@ def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
 
 def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, readout: bool = False) -> Problem:
     """Two convolutions, each with pooling, and an output layer or a readout."""
-    net = Hopfield.convolutional((8, 8, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation)
+    net = Hopfield.convolutional((4, 4, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation)
     return hopfield(net, SoftmaxReadout.of(net, OUTPUTS) if readout else None, gain=0.8)
 
 
