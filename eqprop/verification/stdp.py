@@ -39,7 +39,7 @@ class ChainRule(STDP):
 
 
 RESTED = 1e-6
-"""A residual at which a path counts as complete: a thousandth of the error at the smallest ε, or less."""
+"""A residual at which a path counts as complete: cut short at 4e-6, an error of 2.33e-4 was found to be 2.32e-4."""
 
 # One step is enough for the free phase, which begins at the fixed point.
 PATH: dict[str, Any] = {"nudge": OneSided(0.1), "free": Gradient(steps=1), "nudged": Gradient(steps=2000)}

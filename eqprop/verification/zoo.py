@@ -115,6 +115,8 @@ def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, reado
 
 def residual() -> Problem:
     """Convolutions with strides, and a skip past two of them."""
+    # At a gain of 0.8 all claims hold as well, but F is so flat, with a least curvature of 0.09 in place of 0.57, that
+    # the path of the STDP claim takes ten times as many steps to rest.
     return hopfield(Hopfield.residual((4, 4, 1), (2,), OUTPUTS), gain=0.4)
 
 
@@ -218,7 +220,7 @@ def pair(width: float = 0.05) -> Subject:
 
 
 # `eqprop verify` leaves these out to save time: other subjects have each of their features.
-SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty", "cross-entropy")
+SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES).items() if name not in SPARED
 }
