@@ -131,6 +131,6 @@ def test_a_path_that_ends_too_soon_is_made_longer_or_told(x64: None) -> None:
     """With large weights F is flat in one direction, and 2,000 of the smallest steps do not come to the end of it."""
     flat = hopfield(ep.Hopfield.residual((4, 4, 1), (2,), 3), gain=0.8).subject("flat")
     assert not failed(PathIntegral().check(flat))
-    few = PATH | {"nudged": ep.Gradient(steps=150)}
+    few: dict[str, Any] = PATH | {"nudged": ep.Gradient(steps=150)}
     cut = PathIntegral(rule=ep.STDP(**few), chain=ChainRule(**few)).check(flat)
     assert "ends before it rests" in next(check.advice for check in cut.checks if not check.passed)

@@ -114,7 +114,7 @@ def settled_by_theta(subject: Subject, beta: float = 0.0) -> dict[str, np.ndarra
     if beta:
         relaxation, start = subject.rule.nudged, subject.nudged(beta)
     given = (subject.F, subject.theta, subject.v, beta, start)
-    return jax.tree.map(np.asarray, _settled_by_theta(relaxation, *given, *offsets(subject)))
+    return jax.tree.map(np.asarray, _settled_by_theta(relaxation, *given, *map(jnp.asarray, offsets(subject))))
 
 
 @compiled

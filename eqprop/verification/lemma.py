@@ -161,7 +161,7 @@ class Lemma(Claim):
 
 
 @compiled
-def _slope_along(F: System, theta: Theta, v: Data, beta: Number, s: State, move: Array) -> Theta:
+def _slope_along(F: System, theta: Theta, v: Data, beta: Number, s: State, move: Array | np.ndarray) -> Theta:
     """How ∂F/∂θ changes with β, while s moves by `move`."""
     flat, restore = ravel_pytree(s)
     beta = jnp.asarray(beta)
