@@ -115,8 +115,8 @@ def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, reado
 
 def residual() -> Problem:
     """Convolutions with strides, and a skip past two of them."""
-    # At a gain of 0.8 the least curvature is 0.09 in place of 0.57: the STDP claim holds there too, but its path takes ten
-    # times as many steps to rest.
+    # At a gain of 0.8 the least curvature is 0.09 in place of 0.57: the STDP claim holds there too, but its path takes
+    # ten times as many steps to rest.
     return hopfield(Hopfield.residual((4, 4, 1), (2,), OUTPUTS), gain=0.4)
 
 
