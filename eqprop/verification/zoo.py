@@ -107,9 +107,16 @@ def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
     return hopfield(Hopfield.fully_connected(INPUTS, 7, OUTPUTS, activation=activation), gain=0.4)
 
 
-def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, readout: bool = False) -> Problem:
-    """Two convolutions, each with pooling, and an output layer or a readout."""
-    net = Hopfield.convolutional((4, 4, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation)
+def convolutional(
+    pool: Pooling, activation: Activation = hard_sigmoid, *, side: int = 8, readout: bool = False
+) -> Problem:
+    """Two convolutions, each with pooling, and an output layer or a readout.
+
+    Without bounds a `side` of 4 pixels will do. With them, all units of the second convolution could be at one.
+    """
+    net = Hopfield.convolutional(
+        (side, side, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation
+    )
     return hopfield(net, SoftmaxReadout.of(net, OUTPUTS) if readout else None, gain=0.8)
 
 
@@ -204,7 +211,7 @@ ZOO = {
 HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
 IMAGES = {
     "convolution, max": convolutional(MaxPool()),
-    "convolution, softmax": convolutional(SoftmaxPool(), smooth_step),
+    "convolution, softmax": convolutional(SoftmaxPool(), smooth_step, side=4),
     "convolution, average, readout": convolutional(AveragePool(), half_sigmoid, readout=True),
     "residual": residual(),
 }
