@@ -21,12 +21,14 @@ def compiled(function: Function) -> Function:
     special marking. Static parts must be hashable.
     """
 
-    @functools.partial(jax.jit, static_argnums=0)
     def run(static: tuple[Any, ...], dynamic: list[Any]) -> Any:
         rest, treedef = static
         leaves = [s if d is None else d for s, d in zip(rest, dynamic, strict=True)]
         args, kwargs = jax.tree.unflatten(treedef, leaves)
         return function(*args, **kwargs)
+
+    run.__name__ = getattr(function, "__name__", "run")  # what JAX calls the program in logs and profiles
+    run = jax.jit(run, static_argnums=0)
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -12,8 +12,8 @@ from jax import Array
 import eqprop as ep
 from eqprop.rule.stdp import Plasticity
 from eqprop.verification.base import Finding, Subject, relative
-from eqprop.verification.stdp import PATH, PathIntegral, TimingCurve
-from eqprop.verification.zoo import ZOO, fully_connected, pair
+from eqprop.verification.stdp import PATH, ChainRule, PathIntegral, TimingCurve
+from eqprop.verification.zoo import ZOO, fully_connected, hopfield, pair
 
 EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)
 
@@ -124,3 +124,13 @@ def test_it_says_what_it_is_not_for() -> None:
         ep.STDP(nudged=ep.Gradient(tol=1e-3))
     with pytest.raises(ep.InputError, match="choose 'rho'"):
         ep.STDP(of="v")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.slow
+def test_a_path_that_ends_too_soon_is_made_longer_or_told(x64: None) -> None:
+    """With large weights F is flat in one direction, and 2,000 of the smallest steps do not come to the end of it."""
+    flat = hopfield(ep.Hopfield.residual((4, 4, 1), (2,), 3), gain=0.8).subject("flat")
+    assert not failed(PathIntegral().check(flat))
+    few: dict[str, Any] = PATH | {"nudged": ep.Gradient(steps=150)}
+    cut = PathIntegral(rule=ep.STDP(**few), chain=ChainRule(**few)).check(flat)
+    assert "ends before it rests" in next(check.advice for check in cut.checks if not check.passed)

@@ -217,6 +217,68 @@ def with_energy(subject: str, energy: Any) -> Subject:
     return replace(whole, F=ep.Total(energy, whole.F.cost))  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def as_if(true: Any, felt: Any) -> Any:
+    """The value of one, and the derivative of the other."""
+    return felt + jax.lax.stop_gradient(true - felt)
+
+
+class FrozenSwitches(ep.MaxPool):
+    """The way back leads to the first pixel of a window, whichever is the largest."""
+
+    def summed_up(self, windows: Any) -> Any:
+        return as_if(super().summed_up(windows), windows[:, 0, :, 0])
+
+
+class FixedShares(ep.SoftmaxPool):
+    """The shares p of the pixels are taken for constants."""
+
+    def summed_up(self, windows: Any) -> Any:
+        p = jnp.exp(windows) / jnp.exp(windows).sum((1, 3), keepdims=True)
+        return as_if(super().summed_up(windows), (jax.lax.stop_gradient(p) * windows).sum((1, 3)))
+
+
+class SummedBack(ep.AveragePool):
+    """The mean on the way there, and the sum on the way back."""
+
+    def summed_up(self, windows: Any) -> Any:
+        return as_if(super().summed_up(windows), windows.sum((1, 3)))
+
+
+class Twisted(ep.Convolution):
+    """The way back to the image has the kernel turned round, so that it is not the transpose of the way there."""
+
+    def pooled(self, w: Any, rate: Any) -> Any:
+        still = jax.lax.stop_gradient
+        felt = super().pooled(still(w[::-1, ::-1]), rate) + super().pooled(w, still(rate))
+        return as_if(super().pooled(w, rate), felt)
+
+
+class OutOfPhase(ep.Convolution):
+    """The kernel learns from the pixels beside those that it sees."""
+
+    def pooled(self, w: Any, rate: Any) -> Any:
+        still = jax.lax.stop_gradient
+        felt = super().pooled(still(w), rate) + super().pooled(w, still(jnp.roll(rate, 1, axis=0)))
+        return as_if(super().pooled(w, rate), felt)
+
+
+def with_synapses(subject: str, change: Callable[[ep.Convolution], ep.Synapse]) -> Subject:
+    whole = SUBJECTS[subject]()
+    net: Any = whole.F.offer(ep.Hopfield)
+    synapses = [change(syn) if isinstance(syn, ep.Convolution) else syn for syn in net.synapses]
+    faulty = ep.Hopfield(dict(net.layers), synapses, activation=dict(net.activations))
+    return replace(whole, F=ep.Total(faulty, whole.F.cost))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def with_pool(subject: str, pool: ep.Pooling) -> Subject:
+    return with_synapses(subject, lambda synapse: replace(synapse, pool=pool))
+
+
+def only(stride: int, past: str, kind: type[ep.Convolution]) -> Callable[[ep.Convolution], ep.Synapse]:
+    """Convolutions of this stride from this layer are of another kind; the rest stays as it is."""
+    return lambda syn: kind(**vars(syn)) if (syn.stride, syn.pre) == (stride, past) else syn
+
+
 # A fault, what it is planted in, the claim that must notice, and a claim that has no reason to.
 FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
     "flipped sign": (lambda: with_class("quadratic", Flipped), Theorem1(), Dynamics()),
@@ -267,11 +329,48 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
         GradientOfNothing(),
     ),
     "no γ^j": (SUBJECTS["layered"], EqualRates(), WeakFeedback()),
+    "switches of max-pooling frozen": (lambda: with_pool("convolution, max", FrozenSwitches()), Dynamics(), None),
+    "shares of softmax-pooling frozen": (lambda: with_pool("convolution, softmax", FixedShares()), Dynamics(), None),
+    "average-pooling that sums on the way back": (
+        lambda: with_pool("convolution, average, readout", SummedBack()),
+        Dynamics(),
+        None,
+    ),
+    "∂C/∂θ of a readout left out": (
+        lambda: with_class("convolution, average, readout", OfTheEnergyAlone),
+        Theorem1(),
+        Multiplier(),
+    ),
+    "convolution that is not transposed": (
+        lambda: with_synapses("convolution, max", lambda syn: Twisted(**vars(syn))),
+        Dynamics(),
+        None,
+    ),
+    "convolution with strides that is not transposed": (
+        lambda: with_synapses("residual", only(2, "block1a", Twisted)),
+        Dynamics(),
+        None,
+    ),
+    "skip that learns at the wrong phase of its stride": (
+        lambda: with_synapses("residual", only(2, "input", OutOfPhase)),
+        Theorem1(),
+        Dynamics(),
+    ),
     "zeros that a penalty pushes": (lambda: with_zeros(with_cost("quadratic", absolute)), Theorem1(), None),
 }
 
 
-SLOW_FAULTS = {"steps without the clip", "clamped elsewhere", "no γ^j"}  # each claim notices another, too
+SLOW_FAULTS = {  # each claim notices another, too
+    "steps without the clip",
+    "clamped elsewhere",
+    "no γ^j",
+    "shares of softmax-pooling frozen",
+    "average-pooling that sums on the way back",
+    "∂C/∂θ of a readout left out",
+    "convolution that is not transposed",
+    "convolution with strides that is not transposed",
+    "skip that learns at the wrong phase of its stride",
+}
 
 
 @pytest.mark.parametrize("fault", slow_but(FAULTS, *(FAULTS.keys() - SLOW_FAULTS)))

@@ -14,9 +14,9 @@ from eqprop.energy import Dense, Hopfield
 from eqprop.errors import InputError
 from eqprop.relax import Gradient
 from eqprop.total import System
-from eqprop.tree import cosine, named
+from eqprop.tree import named
 from eqprop.types import Array, Data, Layers, Number, PyTree, State, Theta
-from eqprop.verification.base import Check, Claim, Finding, Subject, at_most, near, order
+from eqprop.verification.base import Check, Claim, Finding, Subject, at_most, cosine, near, order
 from eqprop.verification.calculus import unit
 
 if TYPE_CHECKING:

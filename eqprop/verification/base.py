@@ -157,6 +157,12 @@ def rows(tree: PyTree) -> np.ndarray:
     return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(tree)], axis=1)
 
 
+def cosine(a: PyTree, b: PyTree) -> float:
+    """The cosine of the angle between two trees of the same shape; 0 if either is 0."""
+    a, b = flat(a), flat(b)
+    return float(a @ b / ((np.linalg.norm(a) * np.linalg.norm(b)) or 1))
+
+
 def order(x: Any, errors: Any) -> float:
     """The slope of errors over x on logarithmic axes."""
     return float(np.polyfit(np.log(x), np.log(errors), 1)[0])

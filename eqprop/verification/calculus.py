@@ -13,14 +13,15 @@ from optax.tree_utils import tree_vdot
 
 from eqprop.compile import compiled
 from eqprop.cost import OutputCost
-from eqprop.rule import ImplicitGradient
+from eqprop.relax import Relaxation
 from eqprop.rule.implicit import multiplier
+from eqprop.rule.lagrangian import by_theta
 from eqprop.total import System, Total
 from eqprop.tree import named
 from eqprop.types import Data, Number, PyTree, State, Theta
 from eqprop.verification.base import Subject
 
-DIRECTIONS = 40
+DIRECTIONS = 20
 
 
 def is_smooth(subject: Subject) -> bool:
@@ -43,8 +44,14 @@ def step_size(subject: Subject) -> float:
 @lru_cache(maxsize=32)
 def implicit(subject: Subject) -> Theta:
     """∂J/∂θ by the implicit function theorem, averaged over the examples."""
-    rule = ImplicitGradient(subject.rule.free, tol=1e-13)
-    return rule(subject.F, subject.theta, subject.v, subject.free[0]).gradient
+    s, _ = subject.free
+    costate, _ = multiplier(subject.F, subject.theta, subject.v, s, 1e-13)
+    return _by_costate(subject.F, subject.theta, subject.v, s, costate)
+
+
+@compiled
+def _by_costate(F: System, theta: Theta, v: Data, s: State, costate: State) -> Theta:
+    return by_theta(F, theta, v, s, costate, None)
 
 
 @lru_cache(maxsize=32)
@@ -73,31 +80,73 @@ def _pulls(F: System, theta: Theta, v: Data, s: State, move: State) -> Array:
     return jax.vmap(one)(v, s, move)
 
 
-def differences(subject: Subject, f: Callable[[Any], PyTree], x: PyTree, scale: float = 1.0) -> Any:
-    """The derivative of f at x along each `direction` (first axis), from values of f only.
+def offsets(subject: Subject, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Distances from x at which to ask for f, and the weights with which its values there add up to f'(x).
 
-    (8 (f(x+δd) − f(x−δd)) − (f(x+2δd) − f(x−2δd))) / 12δ  =  f'(x) d + O(δ⁴),  where δ is `scale` times `step_size`
+    (8 (f(x+δ) − f(x−δ)) − (f(x+2δ) − f(x−2δ))) / 12δ  =  f'(x) + O(δ⁴),  where δ is `scale` times `step_size`. A δ
+    that is tiny because of kinks needs the first pair only: (f(x+δ) − f(x−δ)) / 2δ errs by O(δ²), less than rounding.
     """
-    delta = scale * step_size(subject)
-    far = delta * jnp.array([-2.0, -1.0, 1.0, 2.0])
-    weights = jnp.array([1.0, -8.0, 8.0, -1.0]) / (12 * delta)
+    step = step_size(subject)
+    far, weights = ([-2, -1, 1, 2], [1 / 12, -8 / 12, 8 / 12, -1 / 12]) if step > 1e-5 else ([-1, 1], [-1 / 2, 1 / 2])
+    return scale * step * np.array(far), np.array(weights) / (scale * step)
 
+
+def differences(subject: Subject, f: Callable[[Any], PyTree], x: PyTree) -> Any:
+    """The derivative of f at x along each `direction` (first axis), from values of f only."""
+    far, weights = map(jnp.asarray, offsets(subject))
+    return jax.jit(lambda: _differences(f, x, far, weights))()
+
+
+def derivative(subject: Subject, f: Callable[[float], PyTree], beta: float = 0.0) -> Any:
+    """The derivative of f(β) at β, from values of f only. What f calls should be compiled: f itself is not."""
+    far, weights = offsets(subject, unit(subject))
+    values = [f(float(beta + d)) for d in far]
+    return jax.tree.map(lambda *some: np.tensordot(weights, np.stack(some), 1), *values)
+
+
+@lru_cache(maxsize=32)
+def settled_by_theta(subject: Subject, beta: float = 0.0) -> dict[str, np.ndarray]:
+    """How the settled states of all examples change with θ, by differences: first axis directions, second examples.
+
+    "s": s^β itself, as a vector; "G": F(θ, v, β, s^β); "C": ∂F/∂β there, which at β = 0 is the objective J.
+    """
+    relaxation, start = subject.rule.free, subject.free[0]
+    if beta:
+        relaxation, start = subject.rule.nudged, subject.nudged(beta)
+    given = (subject.F, subject.theta, subject.v, beta, start)
+    return jax.tree.map(np.asarray, _settled_by_theta(relaxation, *given, *map(jnp.asarray, offsets(subject))))
+
+
+@compiled
+def _settled_by_theta(
+    relaxation: Relaxation, F: System, theta: Theta, v: Data, beta: Number, s: State, far: Array, weights: Array
+) -> dict[str, Array]:
+    def settled(theta: Theta) -> dict[str, Array]:
+        def one(v: Data, s: State) -> dict[str, Array]:
+            G, C = jax.value_and_grad(F, argnums=2)(theta, v, jnp.asarray(beta), s)
+            return {"s": ravel_pytree(s)[0], "G": G, "C": C}
+
+        return jax.vmap(one)(v, relaxation.settle(F, theta, v, beta, s)[0])
+
+    return _differences(settled, theta, far, weights)
+
+
+def _differences(f: Callable[[Any], PyTree], x: PyTree, far: Array, weights: Array) -> PyTree:
     def one(i: Array) -> PyTree:
         d = direction(x, i)
         values = jax.lax.map(lambda distance: f(jax.tree.map(lambda a, b: a + distance * b, x, d)), far)
         return jax.tree.map(lambda values: jnp.tensordot(weights, values, 1), values)
 
-    return jax.jit(lambda: jax.lax.map(one, jnp.arange(_count(x))))()
+    return jax.lax.map(one, jnp.arange(_count(x)))
 
 
-def derivative(subject: Subject, f: Callable[[Any], PyTree], beta: float = 0.0) -> Any:
-    """The derivative of f(β) at β, from values of f only."""
-    return jax.tree.map(lambda a: a[0], differences(subject, f, jnp.asarray(beta), unit(subject)))
+def along(gradient: PyTree) -> np.ndarray:
+    """⟨gradient, d⟩ for each `direction` d of a tree of its shape."""
+    return np.asarray(_along(gradient))
 
 
 @compiled
-def along(gradient: PyTree) -> Array:
-    """⟨gradient, d⟩ for each `direction` d of a tree of its shape."""
+def _along(gradient: PyTree) -> Array:
     return jax.lax.map(lambda i: tree_vdot(gradient, direction(gradient, i)), jnp.arange(_count(gradient)))
 
 
@@ -127,9 +176,3 @@ def parts(x: PyTree) -> dict[str, slice]:
 
 def _count(x: PyTree) -> int:
     return max(part.stop for part in parts(x).values())
-
-
-def hessian(subject: Subject, v: Data, beta: Number, s: State) -> Array:
-    """∂²F/∂s² of one example, as minus the derivative of the force on each unit: a matrix."""
-    flat, restore = ravel_pytree(s)
-    return -jax.jacfwd(lambda x: ravel_pytree(subject.F.force(subject.theta, v, beta, restore(x)))[0])(flat)

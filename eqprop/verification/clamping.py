@@ -56,6 +56,7 @@ class FullClamping(Claim):
             rest = outputs.clamped(tuple(held))
             clamped = held | SETTLED(rest, subject.theta, (subject.v, held), 0.0, others)[0]
         states = [SETTLED(F, subject.theta, subject.v, float(beta), free)[0] for beta in BETAS]
+        states = [jax.tree.map(np.asarray, s) for s in states]
         errors = np.array([relative(s, clamped) for s in states])
         (b1, b2), (s1, s2) = BETAS[-2:], states[-2:]
         limit = jax.tree.map(lambda u1, u2: (b2 * u2 - b1 * u1) / (b2 - b1), s1, s2)
@@ -109,5 +110,5 @@ class ContrastiveHebbianLearning(Claim):
             at_most(f"{name} beside differences of J_CHL", relative(ours[part], theirs[part]), limit)
             for name, part in parts(subject.theta).items()
         ]
-        checks.append(at_most("−J_CHL of the lowest example", -np.min(learned.measured["objective"]), 1e-9))
+        checks.append(at_most("−J_CHL of the lowest example", -np.min(np.asarray(learned.measured["objective"])), 1e-9))
         return self.found(subject, explained(subject, checks, why))

@@ -43,12 +43,13 @@ class Dynamics(Claim):
         times = np.linspace(0, 12, 61)
         close = np.sort(np.concatenate([times, times[1:] - 1e-3, times[1:] + 1e-3]))
         # It starts beside s, as s may be the fixed point already.
-        start = subject.F.space.project(jax.tree.map(lambda u: u + 0.1, subject.s))
+        start = subject.F.space.project(jax.tree.map(lambda u: np.asarray(u) + 0.1, subject.s))
         trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, start, jnp.asarray(close))
+        trace = jax.tree.map(np.asarray, trace)
         falling = (trace.energy[:, 3::3] - trace.energy[:, 1::3]) / 2e-3
         before, middle, after = (jax.tree.map(lambda u, k=k: u[:, k::3], trace.state) for k in (1, 2, 3))
         speeds = jax.vmap(jax.vmap(lambda v, s: self.speed(subject, v, s), (None, 0)))
-        speed = jax.jit(speeds)(subject.v, middle)
+        speed = np.asarray(jax.jit(speeds)(subject.v, middle))
         # Where a unit reaches or leaves a bound in between, the speed jumps, and there is no derivative.
         jumps = [
             np.any(a != b, axis=-1) for a, b in zip(self.held(subject, before), self.held(subject, after), strict=True)
@@ -59,7 +60,7 @@ class Dynamics(Claim):
         checks.append(at_most(wanted, np.max(gap) / np.max(speed), 1e-4, advice))
         if not is_smooth(subject):
             checks += self.bounds(subject)
-        return self.found(subject, checks, times=times[1:], falling=np.asarray(falling), speed=np.asarray(speed))
+        return self.found(subject, checks, times=times[1:], falling=falling, speed=speed)
 
     def speed(self, subject: Subject, v: Data, s: State) -> Scalar:
         """‖ds/dt‖² of one state."""
@@ -73,17 +74,19 @@ class Dynamics(Claim):
     def bounds(self, subject: Subject) -> list[Check]:
         """Clipped and unclipped steps from the same start."""
         F, given = subject.F, (subject.theta, subject.v, 0.0)
-        path = self.steps.trace(F, *given, subject.s).state
+        path = jax.tree.map(np.asarray, self.steps.trace(F, *given, subject.s).state)
         gaps = jax.tree.map(lambda u, inner: float(np.max(np.abs(u - inner))), path, F.space.project(path))
         out = max(jax.tree.leaves(gaps))
         checks = [at_most("how far clipped steps leave the box", out, 0.0, "states must be clipped")]
         net = F.offer(Hopfield)
         if net is not None and set(net.rho.values()) == {hard_sigmoid}:
-            below = jax.tree.map(lambda u: jnp.full_like(u, -0.1), subject.s)
-            unclipped, _ = self.steps(Unbounded(F), *given, below)
-            clipped, _ = self.steps(F, *given, below)
+            below = jax.tree.map(lambda u: np.full_like(u, -0.1), subject.s)
+            unclipped, clipped = (
+                jax.tree.map(lambda u: u[:, -1], jax.tree.map(np.asarray, self.steps.trace(G, *given, below).state))
+                for G in (Unbounded(F), F)
+            )
             active, with_clip, without = (
-                sum(int(np.sum(u > 0)) for u in s.values()) for s in (subject.free[0], clipped, unclipped)
+                sum(int(np.sum(np.asarray(u) > 0)) for u in s.values()) for s in (subject.free[0], clipped, unclipped)
             )
             what = "units that come back from below 0"
             checks.append(Check(f"{what} without the clip, of {active}", without, "= 0", without == 0))

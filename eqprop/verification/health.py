@@ -1,16 +1,18 @@
 """Whether a subject is what the theory asks for; in words where it is not."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from eqprop.compile import compiled
 from eqprop.relax import Flow, Gradient, Stepwise
-from eqprop.types import Array, Data, Scalar, State
+from eqprop.total import System
+from eqprop.types import Array, Data, Number, Scalar, State, Theta
 from eqprop.verification.base import Check, Subject, at_most, rows
 from eqprop.verification.calculus import unit
 
@@ -20,8 +22,8 @@ LEAST = 1e-9
 DENSE = 2000
 """The largest number of units whose Hessian is looked at as a matrix."""
 
-Function = Callable[[Array], Array]
-"""Of the state of one example as a vector."""
+AT_ONCE = 8
+"""Points at which F is looked at by one call of its program."""
 
 
 def words(subject: Subject) -> str:
@@ -42,27 +44,32 @@ def checkup(subject: Subject) -> tuple[Check, ...]:
     """The conditions of every claim: F is smooth, ∂F/∂s is its derivative, and both phases come to rest."""
     s, info = subject.free
     met = _residual(subject, 0.0, s)
-    advice = "" if met <= LEAST else _unsettled(subject, s, met, float(jnp.max(info.residual)))
+    advice = "" if met <= LEAST else _unsettled(subject, s, met, float(np.max(info.residual)))
     settled = at_most("residual of the free phase", met, LEAST, advice)
     if not np.isfinite(met):
         return (settled,)
-    checks = [_force(subject, s), _symmetry(subject, s), _jump(subject, s), settled]
+    around = _around(subject, s)
+    checks = [_force(around), _symmetry(around), _jump(around), settled]
     if settled.passed:
         beta = 1e-3 * unit(subject)
         met = _residual(subject, beta, subject.nudged(beta))
         advice = f"Nudged phase not converged: residual {met:.1e}; raise `steps` of the nudged relaxation."
         checks.append(at_most(f"residual of the nudged phase, β = {beta:.2g}", met, LEAST, advice))
-        checks.append(_minimum(subject, s))
+        checks.append(_minimum(around))
     return tuple(checks)
 
 
 def _residual(subject: Subject, beta: float, s: State) -> float:
     """The largest residual of all examples, computed from F itself and not taken from the relaxation."""
+    return float(_largest_residual(subject.F, subject.theta, subject.v, beta, s))
 
+
+@compiled
+def _largest_residual(F: System, theta: Theta, v: Data, beta: Number, s: State) -> Array:
     def one(v: Data, s: State) -> Scalar:
-        return subject.F.space.residual(s, subject.F.force(subject.theta, v, beta, s))
+        return F.space.residual(s, F.force(theta, v, beta, s))
 
-    return float(jnp.max(jax.jit(jax.vmap(one))(subject.v, s)))
+    return jnp.max(jax.vmap(one)(v, s))
 
 
 def _unsettled(subject: Subject, s: State, met: float, told: float) -> str:
@@ -92,7 +99,7 @@ def _unsettled(subject: Subject, s: State, met: float, told: float) -> str:
                 f"Free phase not converged: residual {met:.1e}. It overshoots: take smaller steps (`epsilon`, now "
                 f"{free.epsilon:g}), and more of them."
             )
-        if not (jump := _jump(subject, near, 2 * shorter.epsilon)).passed:
+        if not (jump := _jump(_around(subject, near), 2 * shorter.epsilon)).passed:
             return f"Free phase not converged: residual {met:.1e}, as it goes to and fro. {jump.advice}"
     if np.isfinite(met):
         return (
@@ -105,69 +112,84 @@ def _unsettled(subject: Subject, s: State, met: float, told: float) -> str:
     )
 
 
-def _of_each(subject: Subject, s: State, one: Callable[..., Array], vectors: int = 0) -> np.ndarray:
-    """one(energy, force, x, here, *vectors) of every example.
+class Around(NamedTuple):
+    """Settled states of a subject as vectors x, a row for each example, and which units are between their bounds."""
 
-    energy(x) and force(x) are those of F at β = 0, of a state that is a vector x instead of a tree. `here` says which
-    units are between their bounds; the `vectors` are random there, and 0 elsewhere.
-    """
-    _, restore = ravel_pytree(subject.one()[1])
-    x, here = rows(s), rows(subject.F.space.inside(s))
-    random = here * np.random.default_rng(0).normal(size=(vectors, *x.shape))
+    subject: Subject
+    x: np.ndarray
+    here: np.ndarray
 
-    def example(v: Data, x: Array, here: Array, *random: Array) -> Array:
-        def energy(x: Array) -> Scalar:
-            return subject.F(subject.theta, v, 0.0, restore(x))
+    def vectors(self, count: int) -> np.ndarray:
+        """Random ones, which are 0 for units at a bound; always the same."""
+        return self.here * np.random.default_rng(0).normal(size=(count, *self.x.shape))
 
-        def force(x: Array) -> Array:
-            return ravel_pytree(subject.F.force(subject.theta, v, 0.0, restore(x)))[0]
+    def look(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F at β = 0 and the force on all units, for any number of points like x (first axis), a few at a time."""
+        F, theta, v, s = self.subject.F, self.subject.theta, self.subject.v, self.subject.s
+        count = -len(points) % AT_ONCE
+        points = np.concatenate([points, *[points[-1:]] * count]).reshape(-1, AT_ONCE, *self.x.shape)
+        energies, forces = zip(*[map(np.asarray, _look(F, theta, v, s, some)) for some in points], strict=True)
+        end = len(points) * AT_ONCE - count
+        return np.concatenate(energies)[:end], np.concatenate(forces)[:end]
 
-        return one(energy, force, x, here, *random)
 
-    return np.asarray(jax.jit(jax.vmap(example))(subject.v, x, here, *random))
+def _around(subject: Subject, s: State) -> Around:
+    s = jax.tree.map(np.asarray, s)
+    return Around(subject, rows(s), rows(subject.F.space.inside(s)))
 
 
-def _force(subject: Subject, s: State) -> Check:
+@compiled
+def _look(F: System, theta: Theta, v: Data, s: State, points: Array) -> tuple[Array, Array]:
+    _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
+
+    def one(v: Data, x: Array) -> tuple[Array, Array]:
+        s = restore(x)
+        return F(theta, v, 0.0, s), ravel_pytree(F.force(theta, v, 0.0, s))[0]
+
+    return jax.vmap(jax.vmap(one), in_axes=(None, 0))(v, points)
+
+
+def _force(around: Around) -> Check:
     """The force beside differences of F itself, near the fixed point, where it is not 0, in a random direction."""
-
-    def one(energy: Function, force: Function, x: Array, here: Array, d: Array) -> Array:
-        x = x + 0.01 * here
-        near, far = (energy(x + delta * d) - energy(x - delta * d) for delta in (1e-4, 2e-4))
-        expected = (8 * near - far) / 12e-4
-        return jnp.abs(force(x) @ d + expected) / (jnp.abs(expected) + 1e-6)
-
+    (d,) = around.vectors(1)
+    x = around.x + 0.01 * around.here
+    energies, forces = around.look(np.stack([x, *(x + delta * d for delta in (1e-4, -1e-4, 2e-4, -2e-4))]))
+    expected = (8 * (energies[1] - energies[2]) - (energies[3] - energies[4])) / 12e-4
+    errors = np.abs(np.sum(forces[0] * d, axis=1) + expected) / (np.abs(expected) + 1e-6)
     advice = (
         "∂F/∂s is not the derivative of F: a custom derivative or a stop_gradient in it takes part of the force away. "
         "Without that part the network does not go downhill."
     )
-    return at_most("∂F/∂s beside differences of F", np.median(_of_each(subject, s, one, 1)), 1e-4, advice)
+    return at_most("∂F/∂s beside differences of F", np.median(errors), 1e-4, advice)
 
 
-def _symmetry(subject: Subject, s: State) -> Check:
+def _symmetry(around: Around) -> Check:
     """∂²F/∂s² is symmetric, tested by two random vectors: ⟨a, H b⟩ = ⟨b, H a⟩.
 
     By differences of the force: a stop_gradient would hide from a second derivative what it hides from the first.
     """
-
-    def one(energy: Function, force: Function, x: Array, here: Array, a: Array, b: Array) -> Array:
-        Ha, Hb = ((force(x + 1e-6 * d) - force(x - 1e-6 * d)) / 2e-6 for d in (a, b))
-        return jnp.abs(a @ Hb - b @ Ha) / (jnp.linalg.norm(a) * jnp.linalg.norm(Hb) + 1e-30)
-
+    a, b = around.vectors(2)
+    Ha, Hb = _bent(around, np.stack([a, b]))
+    size = np.linalg.norm(a, axis=1) * np.linalg.norm(Hb, axis=1) + 1e-30
     advice = (
         "The force is not that of an energy: ∂²F/∂s² is not symmetric. Are the weights symmetric, W_ij = W_ji, and "
         "does each unit feel every unit that feels it?"
     )
-    return at_most("asymmetry of ∂²F/∂s²", np.max(_of_each(subject, s, one, 2)), 1e-6, advice)
+    gap = np.abs(np.sum(a * Hb, axis=1) - np.sum(b * Ha, axis=1)) / size
+    return at_most("asymmetry of ∂²F/∂s²", np.max(gap), 1e-6, advice)
 
 
-def _jump(subject: Subject, s: State, reach: float = 1e-6) -> Check:
+def _bent(around: Around, vectors: np.ndarray) -> np.ndarray:
+    """∂²F/∂s² d for each of the vectors d, by differences of the force."""
+    _, forces = around.look(np.concatenate([around.x - 1e-6 * vectors, around.x + 1e-6 * vectors]))
+    return (forces[: len(vectors)] - forces[len(vectors) :]) / 2e-6
+
+
+def _jump(around: Around, reach: float = 1e-6) -> Check:
     """How far ∂F/∂s changes within a distance `reach` of s: hardly at all, if F is smooth."""
-
-    def one(energy: Function, force: Function, x: Array, here: Array, d: Array) -> Array:
-        move = reach * jnp.sign(d)
-        return jnp.max(jnp.abs(force(x + move) - force(x - move)))
-
-    size = float(np.max(_of_each(subject, s, one, 1)))
+    move = reach * np.sign(around.vectors(1)[0])
+    _, forces = around.look(np.stack([around.x + move, around.x - move]))
+    size = float(np.max(np.abs(forces[0] - forces[1])))
     advice = (
         f"∂F/∂s jumps by {size:.2g} where the network rests: F has a kink there (|s|, max, a step, …), but the theory "
         "needs it twice differentiable. Smooth it, or make the kink a bound of its eqprop.Space."
@@ -175,17 +197,15 @@ def _jump(subject: Subject, s: State, reach: float = 1e-6) -> Check:
     return at_most(f"change of ∂F/∂s over {2 * reach:g}", size, 1e3 * reach, advice)
 
 
-def _minimum(subject: Subject, s: State) -> Check:
+def _minimum(around: Around) -> Check:
     """The least curvature of F among the units that can move: positive at a proper minimum."""
-    units = len(ravel_pytree(subject.one()[1])[0])
+    here, units = around.here, around.x.shape[1]
     if units > DENSE:
         return Check(f"curvature: not looked at, as there are {units} units", 0.0, "", True)
-
-    def one(energy: Function, force: Function, x: Array, here: Array) -> Array:
-        # Units at a bound count as held by a spring.
-        return jnp.where(here[:, None] & here[None, :], jax.hessian(energy)(x), jnp.eye(len(x)))
-
-    least = float(np.min(np.linalg.eigvalsh(_of_each(subject, s, one))))
+    columns = _bent(around, np.broadcast_to(np.eye(units)[:, None], (units, *around.x.shape)))
+    # Units at a bound count as held by a spring.
+    curvature = np.where(here[:, :, None] & here[:, None, :], np.moveaxis(columns, 0, 2), np.eye(units))
+    least = float(np.min(np.linalg.eigvalsh((curvature + np.swapaxes(curvature, 1, 2)) / 2)))
     advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a minimum."
     passed = least > 1e-6
     return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)

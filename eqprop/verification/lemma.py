@@ -1,6 +1,5 @@
 """The lemma from which Theorem 1 follows: θ and β play symmetric roles. With both of its proofs, step by step."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,9 +9,11 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from eqprop.compile import compiled
+from eqprop.total import System
 from eqprop.types import Data, Number, State, Theta
-from eqprop.verification.base import Claim, Finding, Subject, at_most, relative
-from eqprop.verification.calculus import along, derivative, differences, hessian, parts, unit
+from eqprop.verification.base import Claim, Finding, Subject, at_most, relative, rows
+from eqprop.verification.calculus import along, derivative, parts, settled_by_theta, unit
 from eqprop.verification.health import explained
 
 BETA = 0.2
@@ -22,11 +23,9 @@ BETA = 0.2
 class Derivatives(NamedTuple):
     """At the nudged fixed point s of the first example v.
 
-    by_theta, by_beta: total derivatives, by settling anew, of s, of G := F at s, and of a partial derivative of F; the
-        first axis of those by θ counts the directions in θ.
-    F_theta, F_beta, F_theta_beta: partial derivatives, at fixed s; the first and the last have a component for each
-        direction in θ.
-    F_ss: ∂²F/∂s², a matrix.
+    by_theta, by_beta: total derivatives, by settling anew, of s, of G := F at s, and of a partial derivative of F: by
+        θ that of ∂F/∂β, called C, and by β that of ∂F/∂θ, called F. The first axis of those by θ counts directions.
+    partial: those at fixed s.
     """
 
     beta: float
@@ -34,39 +33,59 @@ class Derivatives(NamedTuple):
     s: State
     by_theta: dict[str, np.ndarray]
     by_beta: dict[str, Any]
-    F_theta: np.ndarray
-    F_beta: np.ndarray
-    F_theta_beta: np.ndarray
-    F_ss: np.ndarray
+    partial: "Partial"
+
+
+class Partial(NamedTuple):
+    """F, its partial derivatives, and which units are between their bounds; s is a vector, and θ still a tree."""
+
+    F: Any
+    F_theta: Any
+    F_beta: Any
+    F_theta_beta: Any
+    F_s_beta: Any
+    F_ss: Any
+    here: Any
 
 
 @lru_cache(maxsize=8)
 def derivatives(subject: Subject) -> Derivatives:
     """All that the claims of this file compare: most of it comes from the same settled states."""
-    one = replace(subject, v=jax.tree.map(lambda a: a[:1], subject.v), s=jax.tree.map(lambda a: a[:1], subject.s))
-    beta, F = BETA * unit(subject), subject.F
-    start = one.nudged(beta)
-    v = jax.tree.map(lambda a: a[0], one.v)
+    beta = BETA * unit(subject)
 
-    def settled(theta: Theta, beta: Number, of: int) -> dict[str, Any]:
-        """s, G := F at s, and the partial derivative of F by its argument `of`."""
-        s, _ = one.rule.nudged(F, theta, one.v, beta, start)
-        s = jax.tree.map(lambda a: a[0], s)
-        return {"s": ravel_pytree(s)[0], "G": F(theta, v, beta, s), "F": jax.grad(F, argnums=of)(theta, v, beta, s)}
+    def first(beta: float) -> tuple[Data, State]:
+        return jax.tree.map(lambda a: np.asarray(a)[0], (subject.v, subject.nudged(beta)))
 
-    by_theta = differences(one, lambda theta: settled(theta, beta, of=2), one.theta)
-    by_beta = derivative(subject, lambda beta: settled(one.theta, beta, of=0), beta)
-    s = jax.tree.map(lambda a: a[0], one.rule.nudged(F, one.theta, one.v, beta, start)[0])
+    def settled(beta: float) -> dict[str, Any]:
+        v, s = first(beta)
+        found = _partial(subject.F, subject.theta, v, beta, s)
+        return {"s": ravel(s), "G": found.F, "F": found.F_theta}
 
-    @jax.jit
-    def partial(v: Data, s: State, beta: Array) -> tuple[Any, ...]:
-        F_theta, F_theta_beta = jax.jvp(lambda beta: jax.grad(F)(one.theta, v, beta, s), (beta,), (jnp.ones(()),))
-        return F_theta, jax.grad(F, argnums=2)(one.theta, v, beta, s), F_theta_beta, hessian(one, v, beta, s)
-
-    F_theta, F_beta, F_theta_beta, F_ss = partial(v, s, jnp.asarray(beta))
+    by_beta = derivative(subject, settled, beta)
     by_beta["F"] = along(by_beta["F"])
-    found = (by_theta, by_beta, along(F_theta), F_beta, along(F_theta_beta), F_ss)
-    return Derivatives(beta, v, s, *jax.tree.map(np.asarray, found))
+    by_theta = {name: change[:, 0] for name, change in settled_by_theta(subject, beta).items()}
+    v, s = first(beta)
+    return Derivatives(beta, v, s, by_theta, by_beta, _partial(subject.F, subject.theta, v, beta, s))
+
+
+def ravel(s: State) -> np.ndarray:
+    """All units in a row."""
+    return rows(jax.tree.map(lambda u: u[None], s))[0]
+
+
+@compiled
+def _partial(F: System, theta: Theta, v: Data, beta: Number, s: State) -> Partial:
+    beta, one = jnp.asarray(beta), jnp.ones(())
+    flat, restore = ravel_pytree(s)
+
+    def force(x: Array, beta: Array) -> Array:
+        return ravel_pytree(F.force(theta, v, beta, restore(x)))[0]
+
+    F_theta, F_theta_beta = jax.jvp(lambda beta: jax.grad(F)(theta, v, beta, s), (beta,), (one,))
+    value, F_beta = jax.value_and_grad(F, argnums=2)(theta, v, beta, s)
+    F_s_beta = -jax.jvp(lambda beta: force(flat, beta), (beta,), (one,))[1]
+    here = ravel_pytree(F.space.inside(s))[0]
+    return Partial(value, F_theta, F_beta, F_theta_beta, F_s_beta, -jax.jacfwd(force)(flat, beta), here)
 
 
 class Envelope(Claim):
@@ -82,9 +101,10 @@ class Envelope(Claim):
 
     def check(self, subject: Subject) -> Finding:
         found = derivatives(subject)
-        checks = [at_most("dG/dβ beside ∂F/∂β", relative(found.by_beta["G"], found.F_beta), 1e-6)]
+        checks = [at_most("dG/dβ beside ∂F/∂β", relative(found.by_beta["G"], found.partial.F_beta), 1e-6)]
+        F_theta = along(found.partial.F_theta)
         checks += [
-            at_most(f"{name}: dG/dθ beside ∂F/∂θ", relative(found.by_theta["G"][part], found.F_theta[part]), 1e-6)
+            at_most(f"{name}: dG/dθ beside ∂F/∂θ", relative(found.by_theta["G"][part], F_theta[part]), 1e-6)
             for name, part in parts(subject.theta).items()
         ]
         why = "The nudged phase ends at no fixed point of F: does it follow ∂F/∂s at the same β?"
@@ -106,9 +126,10 @@ class Lemma(Claim):
 
     def check(self, subject: Subject) -> Finding:
         found = derivatives(subject)
-        left, right = found.by_theta["F"], found.by_beta["F"]
-        explicit = found.F_theta_beta - found.by_theta["s"] @ self.bend(found.F_ss, found.by_beta["s"])
-        formula = along(jax.jit(lambda v, s, beta: self.formula(subject, v, s, beta))(found.v, found.s, found.beta))
+        left, right = found.by_theta["C"], found.by_beta["F"]
+        bent = self.bend(np.asarray(found.partial.F_ss), found.by_beta["s"])
+        explicit = along(found.partial.F_theta_beta) - found.by_theta["s"] @ bent
+        formula = along(self.formula(subject, found))
         pairs = {
             "d/dθ ∂F/∂β beside d/dβ ∂F/∂θ": (left, right),
             "∂²F/∂θ∂β − (∂s/∂θ)ᵀ ∂²F/∂s² ∂s/∂β beside d/dθ ∂F/∂β": (explicit, left),
@@ -122,28 +143,30 @@ class Lemma(Claim):
         ]
         return self.found(subject, explained(subject, checks))
 
-    def formula(self, subject: Subject, v: Data, s: State, beta: Array) -> Theta:
-        """∂²F/∂θ∂β − ∂²F/∂θ∂s (∂²F/∂s²)⁻¹ ∂²F/∂s∂β for one example; units at a bound do not move."""
-        F, theta = subject.F, subject.theta
-        flat, restore = ravel_pytree(s)
-        here = ravel_pytree(F.space.inside(s))[0]
-
-        def by_theta(beta: Array, s: Array) -> Theta:
-            return jax.grad(F)(theta, v, beta, restore(s))
-
-        def by_s(beta: Array) -> Array:
-            return ravel_pytree(jax.grad(F, argnums=3)(theta, v, beta, s))[0]
-
-        pull = jax.jvp(by_s, (beta,), (jnp.ones_like(beta),))[1]
+    def formula(self, subject: Subject, found: Derivatives) -> Theta:
+        """∂²F/∂θ∂β − ∂²F/∂θ∂s (∂²F/∂s²)⁻¹ ∂²F/∂s∂β; units at a bound do not move."""
+        here, curvature, pull = map(np.asarray, (found.partial.here, found.partial.F_ss, found.partial.F_s_beta))
         # Units at a bound count as held by a spring that nothing pulls at.
-        curvature = jnp.where(here[:, None] & here[None, :], hessian(subject, v, beta, s), jnp.eye(len(flat)))
-        move = self.respond(curvature, jnp.where(here, pull, 0))
-        return jax.jvp(by_theta, (beta, flat), (jnp.ones_like(beta), -move))[1]
+        curvature = np.where(here[:, None] & here[None, :], curvature, np.eye(len(here)))
+        move = self.respond(curvature, np.where(here, pull, 0))
+        return _slope_along(subject.F, subject.theta, found.v, found.beta, found.s, -move)
 
     def bend(self, curvature: np.ndarray, move: np.ndarray) -> np.ndarray:
         """∂²F/∂s² ∂s/∂β."""
         return curvature @ move
 
-    def respond(self, curvature: Array, pull: Array) -> Array:
+    def respond(self, curvature: np.ndarray, pull: np.ndarray) -> np.ndarray:
         """(∂²F/∂s²)⁻¹ ∂²F/∂s∂β."""
-        return jnp.linalg.solve(curvature, pull)
+        return np.linalg.solve(curvature, pull)
+
+
+@compiled
+def _slope_along(F: System, theta: Theta, v: Data, beta: Number, s: State, move: Array | np.ndarray) -> Theta:
+    """How ∂F/∂θ changes with β, while s moves by `move`."""
+    flat, restore = ravel_pytree(s)
+    beta = jnp.asarray(beta)
+
+    def slope(beta: Array, x: Array) -> Theta:
+        return jax.grad(F)(theta, v, beta, restore(x))
+
+    return jax.jvp(slope, (beta, flat), (jnp.ones_like(beta), move))[1]

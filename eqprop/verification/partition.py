@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import numpy as np
 
 from eqprop.types import Number, PyTree, Scalar, Theta
@@ -35,7 +36,7 @@ class StochasticLemma(Claim):
             return {"ln Z": known.log_partition(theta, beta), "mean": mean(known, theta, beta)}
 
         by_theta = differences(subject, lambda theta: both(theta, beta, self.by_beta), theta)
-        by_beta = derivative(subject, lambda beta: both(theta, beta, self.by_theta), beta)
+        by_beta = derivative(subject, jax.jit(lambda beta: both(theta, beta, self.by_theta)), beta)
         mean, right = (along(tree) for tree in (self.by_theta(known, theta, beta), by_beta["mean"]))
         pairs = {
             "d/dθ E[∂F/∂β] beside d/dβ E[∂F/∂θ]": (by_theta["mean"], right),

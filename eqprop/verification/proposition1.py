@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from optax.tree_utils import tree_vdot
 
-from eqprop.types import Data, Scalar, State
+from eqprop.compile import compiled
+from eqprop.total import System
+from eqprop.types import Array, Data, Scalar, State, Theta
 from eqprop.verification.base import SMALL, Claim, Finding, Subject, at_most
 from eqprop.verification.calculus import derivative, is_smooth
 from eqprop.verification.health import explained
@@ -30,21 +31,20 @@ class Proposition1(Claim):
     def check(self, subject: Subject) -> Finding:
         free, _ = subject.free
 
-        def cost(s: State) -> Scalar:
-            return jax.vmap(subject.F.cost_at, in_axes=(None, 0, 0))(subject.theta, subject.v, s)
+        def cost(s: State) -> np.ndarray:
+            return np.asarray(_costs(subject.F, subject.theta, subject.v, s))
 
         slopes, move = derivative(subject, lambda beta: (cost(s := subject.nudged(beta)), s))
         stiff = jax.jit(jax.vmap(lambda v, s, d: self.curvature(subject, v, s, d)))(subject.v, free, move)
-        size = jnp.maximum(jnp.max(jnp.abs(stiff)), SMALL)
+        stiff = np.asarray(stiff)
+        size = max(np.max(np.abs(stiff)), SMALL)
         checks = [
-            at_most("largest slope of C over β at 0, relative", jnp.max(slopes) / size, 1e-4),
-            at_most("slope beside −λᵀHλ", jnp.max(jnp.abs(slopes + stiff)) / size, 1e-4),
+            at_most("largest slope of C over β at 0, relative", np.max(slopes) / size, 1e-4),
+            at_most("slope beside −λᵀHλ", np.max(np.abs(slopes + stiff)) / size, 1e-4),
         ]
         betas = BETAS if is_smooth(subject) else BETAS[BETAS > -0.75]
-        costs = jax.jit(lambda: jax.lax.map(lambda beta: cost(subject.nudged(beta)), jnp.asarray(betas)))()
-        return self.found(
-            subject, explained(subject, checks), betas=betas, costs=np.asarray(costs), slopes=np.asarray(slopes)
-        )
+        costs = np.stack([cost(subject.nudged(float(beta))) for beta in betas])
+        return self.found(subject, explained(subject, checks), betas=betas, costs=costs, slopes=slopes)
 
     def curvature(self, subject: Subject, v: Data, s: State, direction: State) -> Scalar:
         """dᵀ ∂²F/∂s² d for one example."""
@@ -56,3 +56,9 @@ class Proposition1(Claim):
 
         title = f"A small nudge lowers the cost (thin: slope at β = 0). {finding.subject}"
         return nudged_cost(**finding.curves, title=title)
+
+
+@compiled
+def _costs(F: System, theta: Theta, v: Data, s: State) -> Array:
+    """C of every example."""
+    return jax.vmap(F.cost_at, in_axes=(None, 0, 0))(theta, v, s)

@@ -11,10 +11,9 @@ from eqprop.nudge import Holomorphic
 from eqprop.relax import Stepwise
 from eqprop.rule import BackpropagationThroughTime
 from eqprop.total import System
-from eqprop.tree import cosine
-from eqprop.types import Array, Data, Number, State, Theta
-from eqprop.verification.base import Check, Claim, Finding, Subject, at_most, flat, relative
-from eqprop.verification.calculus import along, differences, implicit, is_smooth, parts, unit
+from eqprop.types import Data, Number, State, Theta
+from eqprop.verification.base import Check, Claim, Finding, Subject, at_most, cosine, flat, relative
+from eqprop.verification.calculus import along, implicit, is_smooth, parts, settled_by_theta, unit
 from eqprop.verification.health import explained
 
 
@@ -37,7 +36,7 @@ class Theorem1(Claim):
         ours = along(gradient)
         others = {
             "the implicit gradient": along(exact),
-            "differences": differences(subject, lambda theta: objective(subject.at_rest, theta), subject.theta),
+            "differences": objective(subject),
         }
         if isinstance(subject.rule.free, Stepwise):
             others["backpropagation through time"] = along(backpropagated(subject, subject.rule.free))
@@ -62,13 +61,13 @@ class SecondForm(Claim):
     section = "3.3"
 
     def applies(self, subject: Subject) -> bool:
-        s = jax.tree.map(lambda u: u + 0.3, subject.s)
+        s = jax.tree.map(lambda u: np.asarray(u) + 0.3, subject.s)
         return bool(np.any(flat(_direct(subject.F, subject.theta, subject.v, s))))
 
     def check(self, subject: Subject) -> Finding:
         exact, contrast = implicit(subject), self.contrast(subject)
         direct = _direct(subject.F, subject.theta, subject.v, subject.free[0])
-        found = along(jax.tree.map(jnp.add, direct, contrast))
+        found = along(direct) + along(contrast)
         others = {"the implicit gradient": along(exact), "the first form": along(small_nudge(subject))}
         checks = [
             at_most(f"{name} beside {other}", relative(found[part], theirs[part]), 1e-4)
@@ -84,7 +83,7 @@ class SecondForm(Claim):
         """1/2β (∂E/∂θ(s^β) − ∂E/∂θ(s^{−β})) for a small β."""
         beta = (1e-3 if is_smooth(subject) else 1e-5) * unit(subject)
         up, down = (self.slope(subject, b, subject.nudged(b)) for b in (beta, -beta))
-        return jax.tree.map(lambda a, b: (a - b) / (2 * beta), up, down)
+        return jax.tree.map(lambda a, b: (np.asarray(a) - np.asarray(b)) / (2 * beta), up, down)
 
     def slope(self, subject: Subject, beta: float, s: State) -> Theta:
         """∂E/∂θ at the states s, which settled at β."""
@@ -111,10 +110,9 @@ def small_nudge(subject: Subject) -> Theta:
     return rule(subject.F, subject.theta, subject.v, subject.free[0], jax.random.key(0)).gradient
 
 
-def objective(subject: Subject, theta: Theta) -> Array:
-    """J(θ), averaged over the examples."""
-    s, _ = subject.settled(theta)
-    return jnp.mean(jax.vmap(subject.F.cost_at, in_axes=(None, 0, 0))(theta, subject.v, s))
+def objective(subject: Subject) -> np.ndarray:
+    """How J(θ), averaged over the examples, changes along each direction in θ: by settling anew."""
+    return settled_by_theta(subject)["C"].mean(axis=1)
 
 
 def backpropagated(subject: Subject, free: Stepwise) -> Theta:

@@ -10,10 +10,9 @@ from eqprop.errors import InputError
 from eqprop.relax import Block
 from eqprop.rule import Backpropagation, ContrastiveHebbian
 from eqprop.total import Total
-from eqprop.tree import cosine
 from eqprop.types import Theta
 from eqprop.verification.backward import ErrorsTravelBackwards
-from eqprop.verification.base import Claim, Finding, Subject, at_most, near, order, relative
+from eqprop.verification.base import Claim, Finding, Subject, at_most, cosine, near, order, relative
 from eqprop.verification.calculus import output_cost
 from eqprop.verification.clamping import clampable
 from eqprop.verification.health import explained

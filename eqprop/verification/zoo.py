@@ -61,6 +61,9 @@ class Problem:
 
     def draw(self, seed: int) -> tuple[Theta, Data, State]:
         """θ, v and the start."""
+        return jax.jit(self._drawn, static_argnums=0)(seed)  # one program, and not one for each operation
+
+    def _drawn(self, seed: int) -> tuple[Theta, Data, State]:
         key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
         x = jax.random.uniform(key_x, (EXAMPLES, *self.inputs))
         x = x.at[:, 0].set(0) if self.dark else x
@@ -104,14 +107,23 @@ def fully_connected(activation: Activation = hard_sigmoid) -> Problem:
     return hopfield(Hopfield.fully_connected(INPUTS, 7, OUTPUTS, activation=activation), gain=0.4)
 
 
-def convolutional(pool: Pooling, activation: Activation = hard_sigmoid, *, readout: bool = False) -> Problem:
-    """Two convolutions, each with pooling, and an output layer or a readout."""
-    net = Hopfield.convolutional((8, 8, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation)
+def convolutional(
+    pool: Pooling, activation: Activation = hard_sigmoid, *, side: int = 8, readout: bool = False
+) -> Problem:
+    """Two convolutions, each with pooling, and an output layer or a readout.
+
+    Without bounds a `side` of 4 pixels will do. With them, all units of the second convolution could be at one.
+    """
+    net = Hopfield.convolutional(
+        (side, side, 1), (2, 3), None if readout else OUTPUTS, pool=pool, activation=activation
+    )
     return hopfield(net, SoftmaxReadout.of(net, OUTPUTS) if readout else None, gain=0.8)
 
 
 def residual() -> Problem:
     """Convolutions with strides, and a skip past two of them."""
+    # At a gain of 0.8 the least curvature is 0.09 in place of 0.57: the STDP claim holds there too, but its path takes
+    # ten times as many steps to rest.
     return hopfield(Hopfield.residual((4, 4, 1), (2,), OUTPUTS), gain=0.4)
 
 
@@ -199,7 +211,7 @@ ZOO = {
 HOPFIELD = {name: problem for name, problem in ZOO.items() if problem.block}
 IMAGES = {
     "convolution, max": convolutional(MaxPool()),
-    "convolution, softmax": convolutional(SoftmaxPool(), smooth_step),
+    "convolution, softmax": convolutional(SoftmaxPool(), smooth_step, side=4),
     "convolution, average, readout": convolutional(AveragePool(), half_sigmoid, readout=True),
     "residual": residual(),
 }
@@ -215,7 +227,7 @@ def pair(width: float = 0.05) -> Subject:
 
 
 # `eqprop verify` leaves these out to save time: other subjects have each of their features.
-SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty", "cross-entropy")
+SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES).items() if name not in SPARED
 }
