@@ -12,6 +12,7 @@ import eqprop as ep
 from eqprop.energy import POOLINGS
 from eqprop.energy.convolution import convolve
 from eqprop.errors import InputError
+from eqprop.rule import parts
 from eqprop.study import CostOptions, Experiment, NetworkOptions, settling_maps
 from eqprop.verification.zoo import IMAGES
 from marks import slow_but
@@ -202,6 +203,25 @@ def test_the_networks_of_the_field_have_the_shapes_that_they_have_there() -> Non
         ("block2b", "block3b"),
         ("block3b", "block4b"),
     }
+
+
+@pytest.mark.parametrize("weigh", [False, True])
+def test_a_batch_in_parts_teaches_what_it_teaches_as_a_whole(weigh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradient, states and how they settled; also where all examples of a part weigh nothing."""
+    net = ep.Hopfield.convolutional((8, 8, 2), (4, 4), 3)
+    F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
+    v = jnp.asarray(RANDOM.normal(size=(12, 8, 8, 2))), jnp.asarray(RANDOM.uniform(size=(12, 3)))
+    weight = jnp.asarray([1.0, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]) if weigh else None
+    rule, rest = ep.EquilibriumPropagation(ep.Symmetric(0.1)), net.rest(12)
+
+    def learn() -> Any:
+        return jax.jit(lambda theta: rule.learn(F, theta, v, rest, jax.random.key(0), weight))(theta)
+
+    whole = learn()
+    monkeypatch.setattr(parts, "ENOUGH", 1)
+    monkeypatch.setattr(parts, "_bytes", lambda tree: 3 if "conv1" in tree else 0)
+    assert parts.parts(theta, rest, 2) == 6 and parts.parts(theta, rest, 1) == 1
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), learn(), whole)
 
 
 # ---- readouts ----

@@ -1,6 +1,6 @@
 """Convolutions: synapses between image-shaped layers, the same kernel at every place."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod, sqrt
@@ -17,6 +17,7 @@ from eqprop.errors import InputError
 from eqprop.types import Array, Key, Layers, Scalar, Shape
 
 CHANNELS_LAST, SWAPPED = ("NHWC", "HWIO", "NHWC"), ("NHWC", "HWOI", "NHWC")
+TURNED = ("CHWN", "IHWO", "HWNC")
 
 
 @dataclass(frozen=True)
@@ -124,67 +125,51 @@ class Convolution(Synapse):
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def convolve(image: Array, kernel: Array, stride: int, padding: int) -> Array:
     """The convolution of one image, channels last."""
-    return _convolve(image, kernel, stride, padding, CHANNELS_LAST)
+    return _convolve(image[None], kernel, stride, [(padding, padding)] * 2, CHANNELS_LAST)[0]
 
 
 @partial(convolve.defjvp, symbolic_zeros=True)
 def _(stride: int, padding: int, primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
     # By automatic differentiation XLA would take three times as long on a CPU for the way back to the image, and a
-    # hundred times as long for the kernel, whenever it is inside of a loop (JAX 0.10). Both are written such that what
-    # they transpose to is quick: convolutions of the usual layout without a stride, and a product with patches.
+    # hundred times as long for the kernel, whenever it is inside of a loop (JAX 0.10). Both are laid out such that what
+    # they transpose to are convolutions of the usual layout, without a stride: for the kernel, of channels as if they
+    # were images, with examples as if they were channels.
     (image, kernel), (by_image, by_kernel) = primals, tangents
     out = convolve(image, kernel, stride, padding)
     change = jnp.zeros_like(out)
     if not isinstance(by_image, SymbolicZero):
-        change += _by_image(by_image, kernel, out.shape[:2], stride, padding)
+        for seen, part, around in _without_stride(by_image, kernel, out.shape, stride, padding):
+            change += _convolve(seen[None], part.swapaxes(2, 3), 1, around, SWAPPED)[0]
     if not isinstance(by_kernel, SymbolicZero):
-        patches = _patches(image, kernel.shape[:2], out.shape[:2], stride, padding)
-        change += _apart(jnp.matmul, patches, by_kernel.reshape(-1, kernel.shape[-1]))
+        for seen, part, around in _without_stride(image, by_kernel, out.shape, stride, padding):
+            turned = seen.transpose(2, 0, 1)[..., None], part.transpose(2, 0, 1, 3)
+            change += _convolve(*turned, 1, around, TURNED)[:, :, 0]
     return out, change
 
 
-def _by_image(image: Array, kernel: Array, places: Shape, stride: int, padding: int) -> Array:
-    """The convolution again, as a sum over the places of a pixel within a stride, each of which needs no stride."""
-    if stride == 1:
-        return _convolve(image, kernel.swapaxes(2, 3), 1, padding, SWAPPED)
-    change = jnp.zeros((), image.dtype)
+def _without_stride(
+    image: Array, kernel: Array, places: Shape, stride: int, padding: int
+) -> Iterator[tuple[Array, Array, list[tuple[int, int]]]]:
+    """A convolution as a sum of convolutions without a stride, one for each place of a pixel within the stride.
+
+    Each has the pixels at that place, the weights that see them, and the padding around them. Where that is negative,
+    the last pixels are seen by no weight.
+    """
     for place in np.ndindex(*(min(size, stride) for size in kernel.shape[:2])):
-        part = kernel[place[0] :: stride, place[1] :: stride]
-        missing = [max(-((first - padding) // stride), 0) for first in place]  # pixels of padding before the image
-        seen = image
-        around = []
-        for axis, (first, before) in enumerate(zip(place, missing, strict=True)):
+        seen, part, around = image, kernel, []
+        for axis, first in enumerate(place):
+            part = jax.lax.slice_in_dim(part, first, None, stride, axis)
+            before = max(-((first - padding) // stride), 0)
             seen = jax.lax.slice_in_dim(seen, first + before * stride - padding, None, stride, axis)
-            after = places[axis] + part.shape[axis] - 1 - before - seen.shape[axis]  # negative: pixels that none sees
-            around.append((before, after))
-        change += _convolve(seen, part.swapaxes(2, 3), 1, around, SWAPPED)
-    return change
+            around.append((before, places[axis] + part.shape[axis] - 1 - before - seen.shape[axis]))
+        yield seen, part, around
 
 
 def _convolve(
-    image: Array, kernel: Array, stride: int, padding: int | Sequence[tuple[int, int]], layout: tuple[str, str, str]
+    image: Array, kernel: Array, stride: int, around: list[tuple[int, int]], layout: tuple[str, str, str]
 ) -> Array:
-    around = [(padding, padding)] * 2 if isinstance(padding, int) else padding
-
-    def linear(image: Array, kernel: Array) -> Array:
-        image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))
-        return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
-
-    return _apart(linear, image, kernel)
-
-
-def _apart(linear: Callable[[Array, Array], Array], state: Array, weights: Array) -> Array:
-    """A product of both, apart for the real and the imaginary part of a state: XLA is slow with complex numbers."""
-    if jnp.iscomplexobj(state) and not jnp.iscomplexobj(weights):
-        return jax.lax.complex(linear(state.real, weights), linear(state.imag, weights))
-    return linear(state, weights)
-
-
-def _patches(image: Array, kernel: Shape, places: Shape, stride: int, padding: int) -> Array:
-    """What the kernel sees at each of its places: two axes for the places, and one for all that it sees."""
-    padded = jnp.pad(image, ((padding, padding), (padding, padding), (0, 0)))
-    rows, columns = (
-        [slice(first, first + (count - 1) * stride + 1, stride) for first in range(size)]
-        for size, count in zip(kernel, places, strict=True)
-    )
-    return jnp.concatenate([padded[row, column] for row in rows for column in columns], axis=-1)
+    if jnp.iscomplexobj(image) and not jnp.iscomplexobj(kernel):  # XLA is slow with complex numbers
+        parts = (_convolve(part, kernel, stride, around, layout) for part in (image.real, image.imag))
+        return jax.lax.complex(*parts)
+    image, kernel = (a.astype(jnp.result_type(image, kernel)) for a in (image, kernel))
+    return jax.lax.conv_general_dilated(image, kernel, (stride, stride), around, dimension_numbers=layout)

@@ -1,6 +1,7 @@
 """Equilibrium Propagation: the gradient of what the settled network does, from settling twice."""
 
 import abc
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Relaxation
 from eqprop.rule.base import Learned, Nudged
+from eqprop.rule.parts import in_parts, parts
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
@@ -39,9 +41,16 @@ class TwoPhase(Nudged):
         """From the settled states of a batch to the gradient."""
 
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
-        """Settle freely and at each β_k, and compare."""
-        s_free, free = self.free.settle(F, theta, v, 0.0, s)
+        """Settle freely and at each β_k, and compare; a large batch in parts."""
         beta, w = self.nudge(key)
+        learn = partial(self._learn, F, theta, beta, w)
+        count = parts(theta, s, len(beta)) if F.traceable else 1
+        return learn(v, s, weight) if count == 1 else in_parts(learn, count, theta, v, s, weight)
+
+    def _learn(
+        self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None
+    ) -> Learned:
+        s_free, free = self.free.settle(F, theta, v, 0.0, s)
         pulled = beta[1:] if self.nudge.uses_free else beta
         start = as_complex(s_free) if jnp.iscomplexobj(beta) else s_free
         states, nudged = self.nudged.settle_each(F, theta, v, pulled, start)

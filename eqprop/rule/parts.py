@@ -1,0 +1,49 @@
+"""A batch in parts, one after the other, so that what is computed on the way stays in a core's cache."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from eqprop.rule.base import Learned
+from eqprop.types import Array, Data, State, Theta, Weight
+
+ENOUGH = 2**20
+"""Bytes of states that keep a core busy."""
+
+
+def parts(theta: Theta, s: State, phases: int) -> int:
+    """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
+
+    Only a batch much larger than that is worth it. All parts have as many examples as each other.
+    """
+    examples = jax.tree.leaves(s)[0].shape[0]
+    many = phases * _bytes(s) / max(_bytes(theta), ENOUGH)
+    return 1 if many <= 4 else min(n for n in range(1, examples + 1) if examples % n == 0 and n >= min(many, examples))
+
+
+def in_parts(
+    learn: Callable[[Data, State, Weight], Learned], count: int, theta: Theta, v: Data, s: State, weight: Weight | None
+) -> Learned:
+    """What `learn` makes of each part of a batch, as if it had seen all of it."""
+    if weight is None:
+        weight = jnp.ones(jax.tree.leaves(s)[0].shape[0])
+    total = jnp.sum(weight)
+
+    def one(gradient: Theta, part: tuple[Data, State, Array]) -> tuple[Theta, Any]:
+        v, s, weight = part
+        share = jnp.sum(weight) / total
+        learned = learn(v, s, jnp.where(share > 0, weight, 1))  # of a part that weighs nothing, an average is none
+        gradient = jax.tree.map(lambda all_, more: (all_ + share * more).astype(all_.dtype), gradient, learned.gradient)
+        return gradient, (learned.state, learned.phases, learned.measured)
+
+    split = jax.tree.map(lambda a: a.reshape(count, -1, *a.shape[1:]), (v, s, weight))
+    gradient, (state, phases, measured) = jax.lax.scan(one, jax.tree.map(jnp.zeros_like, theta), split)
+    state, measured = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (state, measured))
+    phases = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1), phases)
+    return Learned(gradient, state, phases, measured)
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
