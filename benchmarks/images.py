@@ -35,7 +35,7 @@ Laborieux et al. (2021), 250 free and 2 × 30 nudged ones; *two colours* that of
 then even ones, 60 and 2 × 20 sweeps; at a quarter of their channels{cut}. *Theirs* is eager PyTorch as in their code:
 forces by automatic differentiation of the interaction. *Ours* takes the same steps with `Gradient(epsilon=1)`, and
 with `Block` on a network whose blocks are the two colours. Before timing, both are checked to find the same gradient
-(a cosine of 0.99 in every convolution after 10 + 2 × 6 steps from rest).
+(a cosine of 0.99 for every kernel after 10 + 2 × 6 steps from rest; in float64 it is 1).
 
 *Bare* is an update of two sweeps there and back and two nudged ones beside its convolutions alone: as many as it
 needs, of the same shapes, forward and to the kernel, in parts of the same size. *Memory* is the peak of a fresh
