@@ -16,8 +16,8 @@ ENOUGH = 2**20
 def parts(theta: Theta, s: State, phases: int) -> int:
     """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
 
-    Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot be
-    divided so, without parts that are far too small, stays whole.
+    Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot
+    be divided so, without parts that are far too small, stays whole.
     """
     examples = jax.tree.leaves(s)[0].shape[0]
     many = phases * _bytes(s) / max(_bytes(theta), ENOUGH)
