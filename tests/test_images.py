@@ -318,7 +318,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(make: Any, message: str) -> 
 def test_images_of_the_wrong_shape_and_a_readout_without_weights_are_refused_before_anything_compiles() -> None:
     net = ep.Hopfield.convolutional((8, 8, 1), (4,))
     F, theta = ep.Total(net, ep.SoftmaxReadout.of(net, 10)), net.init(jax.random.key(0))
-    v = (jnp.zeros((2, 8, 8, 1)), jnp.zeros((2, 10)))
+    v = (jnp.zeros((2, 8, 8, 1)), jnp.eye(10)[:2])
     with pytest.raises(InputError, match="theta lacks 'readout'"):
         ep.EquilibriumPropagation()(F, theta, v, net.rest(2))
     with pytest.raises(InputError, match=r"an input of shape \(64,\) does not fit layer 'input' of 8 × 8 × 1 units"):

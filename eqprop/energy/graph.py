@@ -212,7 +212,7 @@ class Graph:
         return sum(biased, start=sum(paired[1:], paired[0]))
 
     def coupling(
-        self, w: Mapping[str, Array], rates: Layers, layer: str, scale: Mapping[str, float] | None = None
+        self, w: Mapping[str, Array], rates: Layers, layer: str, scale: Mapping[str, Array | float] | None = None
     ) -> Array | float:
         """How strongly the units of a layer feel each other, through all synapses of weights `w`.
 

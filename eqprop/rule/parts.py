@@ -16,11 +16,13 @@ ENOUGH = 2**20
 def parts(theta: Theta, s: State, phases: int) -> int:
     """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
 
-    Only a batch much larger than that is worth it. All parts have as many examples as each other.
+    Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot
+    be divided so, without parts that are far too small, stays whole.
     """
     examples = jax.tree.leaves(s)[0].shape[0]
     many = phases * _bytes(s) / max(_bytes(theta), ENOUGH)
-    return 1 if many <= 4 else min(n for n in range(1, examples + 1) if examples % n == 0 and n >= min(many, examples))
+    fitting = (n for n in range(1, examples + 1) if examples % n == 0 and many <= n <= 2 * many)
+    return 1 if many <= 4 else next(fitting, 1)
 
 
 def in_parts(
