@@ -10,7 +10,9 @@ import tyro
 from benchmarks.report import FOLDER, publish
 from eqprop.errors import InputError
 
-Name = Literal["schedule", "floor", "settle", "gradient", "error", "memory", "growth", "tabular", "images", "versions"]
+Name = Literal[
+    "schedule", "floor", "settle", "gradient", "error", "memory", "growth", "tabular", "images", "sweeps", "versions"
+]
 
 
 def main(

@@ -37,7 +37,7 @@ def symmetric(usual: Experiment) -> Experiment:
 
 
 def smooth(usual: Experiment) -> Experiment:
-    """The same network of smooth units and smooth pooling, nudged around a circle.
+    """The same network of smooth units, and smooth pooling if it pools, nudged around a circle.
 
     The smooth step is near ρ(u) = u/2, where the others have ρ(u) = u: to send the same, weights are four times as
     large, and so are their rates; a readout, which sees u, has half the weights and half the rate. The bound on the
@@ -46,11 +46,12 @@ def smooth(usual: Experiment) -> Experiment:
     """
     factors = (4.0,) * (usual.depth - (not usual.reads_out)) + (0.5 if usual.reads_out else 1.0,)
     gains = usual.network.gains or (usual.network.gain,) * len(factors)
+    pool = "softmax" if usual.network.pool == "max" else usual.network.pool
     rates = usual.learning.learning_rate
     rates = rates if len(rates) == len(factors) else (*rates[:1],) * len(factors)
     return replace(
         usual,
-        network=replace(usual.network, activation="smooth_step", pool="softmax", gains=_times(gains, factors)),
+        network=replace(usual.network, activation="smooth_step", pool=pool, gains=_times(gains, factors)),
         settling=replace(
             usual.settling,
             nudge="holomorphic",
