@@ -205,6 +205,28 @@ def test_the_networks_of_the_field_have_the_shapes_that_they_have_there() -> Non
     }
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("height", "width", "size", "padding"), [(8, 7, 3, 1), (5, 6, 1, 0), (7, 5, 2, 2), (6, 8, 4, 1)]
+)
+def test_both_derivatives_of_a_convolution_are_those_that_jax_finds(
+    height: int, width: int, size: int, padding: int, stride: int
+) -> None:
+    """Whatever is left over at the edges, beyond the last place of the kernel."""
+    image, kernel = jnp.asarray(RANDOM.normal(size=(height, width, 2))), RANDOM.normal(size=(size, size, 2, 3))
+
+    def plain(image: Any, kernel: Any) -> Any:
+        layout, around = ("NHWC", "HWIO", "NHWC"), [(padding, padding)] * 2
+        return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), around, dimension_numbers=layout)[0]
+
+    out, back = jax.vjp(plain, image, jnp.asarray(kernel))
+    ours, our_back = jax.vjp(lambda image, kernel: convolve(image, kernel, stride, padding), image, jnp.asarray(kernel))
+    np.testing.assert_allclose(ours, out, rtol=1e-12)
+    pull = jnp.asarray(RANDOM.normal(size=out.shape))
+    for found, wanted in zip(our_back(pull), back(pull), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("weigh", [False, True])
 def test_a_batch_in_parts_teaches_what_it_teaches_as_a_whole(weigh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradient, states and how they settled; also where all examples of a part weigh nothing."""
