@@ -68,7 +68,7 @@ class PlainCost(Cost):
 
     function: Callable[[Theta, Data, State], Any]
 
-    def __call__(self, theta: Theta, y: Data, s: State) -> Scalar:
+    def __call__(self, theta: Theta, y: Data, s: State) -> Any:
         return self.function(theta, y, s)
 
 

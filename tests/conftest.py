@@ -16,8 +16,9 @@ from jaxtyping import install_import_hook
 
 # The annotations of the core are checked while tests run. That happens while programs are traced, and costs nothing in
 # compiled ones. Energies, relaxations and training are left out: they take NumPy arrays and whole numbers too, where
-# their annotations say what they are in compiled programs, arrays of JAX.
-TYPED = ("cost", "nudge", "readout", "rule.base", "rule.equilibrium", "rule.implicit", "state", "total")
+# their annotations say what they are in compiled programs, arrays of JAX. So is `total`, which refuses in words what is
+# no function, or no number.
+TYPED = ("cost", "nudge", "readout", "rule.base", "rule.equilibrium", "rule.implicit", "state")
 with install_import_hook([f"eqprop.{room}" for room in TYPED], "typed.check"):
     from eqprop.compile import compile_quickly
 

@@ -467,7 +467,7 @@ def test_other_architectures_learn(architecture: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_settings_survive_json(name: str) -> None:
-    values = {key: value for key, (value, _) in CHANGES.items()} | CONV | {"balance": False}
+    values = {key: value for key, (value, _) in CHANGES.items()} | CONV | {"balance": False, "carry": False}
     changed = replace(experiment(values | {"method": "negative"}), dataset=name)
     for settings in (PRESETS[name], changed):
         assert Experiment.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings

@@ -506,6 +506,9 @@ WAYS = {
 }
 
 
+PROGRAM = r"XLA compilation of jit\((_settle|_trace|_learn|_advance|_measure|_free|_update)\)"
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("x", "y", "says"), BATCHES.values(), ids=BATCHES)
 def test_a_batch_is_refused_before_anything_compiles(
@@ -514,13 +517,13 @@ def test_a_batch_is_refused_before_anything_compiles(
     with jax.log_compiles(), pytest.raises(ep.InputError) as caught:
         WAYS[way](x, y)
     assert says in str(caught.value)
-    assert "XLA compilation of jit(run)" not in caplog.text  # as everything is called that the library compiles
+    assert not re.search(PROGRAM, caplog.text)
 
 
 def test_what_the_library_compiles_is_seen_where_it_is_looked_for(caplog: pytest.LogCaptureFixture) -> None:
     with jax.log_compiles():
         ep.Block(3)(SEEING, EYES, (IMAGE, CLASS), 0.1, CONV.rest(4))
-    assert "XLA compilation of jit(run)" in caplog.text
+    assert re.search(PROGRAM, caplog.text)
 
 
 def weights(readout: Any) -> Any:
