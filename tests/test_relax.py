@@ -375,3 +375,17 @@ def test_phases_at_several_beta_are_those_at_each() -> None:
         alone, told = relaxation(problem.F, theta, v, beta, rest)
         np.testing.assert_allclose(states["output"][k], alone["output"], atol=1e-6)
         np.testing.assert_array_equal(info.steps[k], told.steps)
+
+
+def test_an_example_that_diverges_leaves_the_others_alone() -> None:
+    def energy(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return v * (s - theta) ** 2 / 2
+
+    s, _ = ep.Gradient(steps=100, epsilon=0.5)(energy, 3.0, jnp.array([1e9, 1.0]), 0.0, jnp.zeros(2))
+    assert np.isnan(s[0])
+    assert float(s[1]) == pytest.approx(3)
+
+
+def test_no_examples_settle_to_none() -> None:
+    s, info = ep.Gradient(steps=3)(lambda theta, v, beta, s: (s - v) ** 2, 1.0, jnp.zeros(0), 0.0, jnp.zeros(0))
+    assert s.shape == info.steps.shape == (0,)

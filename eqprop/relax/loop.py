@@ -72,8 +72,11 @@ def _kept_apart(s: State) -> State:
     Otherwise XLA would compute the last step again wherever the settled state is read; with convolutions, that took a
     quarter of an update.
     """
-    some = jnp.ravel(jax.tree.leaves(s)[0])[0]
-    return jax.lax.cond(some == some, lambda s: s, lambda s: jax.tree.map(jnp.negative, s), s)  # false for no number
+    units = jnp.ravel(jax.tree.leaves(s)[0])
+    if not units.size:
+        return s
+    always = jnp.abs(units[0]) != -1  # also where it is not a number
+    return jax.lax.cond(always, lambda s: s, lambda s: jax.tree.map(jnp.negative, s), s)
 
 
 def run(
