@@ -12,6 +12,8 @@ import eqprop as ep
 from eqprop.cli.main import parse
 from eqprop.cli.train import Train
 from eqprop.study import operations
+from eqprop.study.campaign import Trial
+from eqprop.study.images import ImageCampaign
 from eqprop.study.recipes import CLASSES, IMAGE, RECIPES, command
 
 RNG = np.random.default_rng(0)
@@ -76,6 +78,13 @@ def test_the_command_of_a_recipe_is_the_recipe(name: str) -> None:
     last = {"A": (1, 1, 512), "B": (2, 2, 512), "C": (2, 2, 512)}[name]
     assert [shape for shape in net.shapes.values() if len(shape) == 3][-1] == last
     assert 1 < RECIPES[name].hours < 100
+
+
+@pytest.mark.parametrize("trial", ImageCampaign(("digits", "cifar10")).trials(), ids=lambda trial: trial.name)
+def test_the_command_of_a_trial_is_the_trial(trial: Trial) -> None:
+    parsed = parse(shlex.split(command(trial.experiment))[1:])
+    assert isinstance(parsed, Train)
+    assert parsed.experiment == trial.experiment
 
 
 @pytest.mark.usefixtures("x64")

@@ -46,6 +46,8 @@ def command(experiment: Experiment) -> str:
     """The `eqprop train` that carries an experiment out: all that differs from the settings of its data set."""
     usual = preset(experiment.dataset, experiment.learning.method, experiment.network.architecture).flat()
     words = ["eqprop", "train", experiment.dataset, "--net", experiment.network.architecture]
+    if experiment.learning.method != LearningOptions().method:
+        words += ["--method", experiment.learning.method]
     for name, value in experiment.flat().items():
         if value != usual[name]:
             words += _option(name, value)
