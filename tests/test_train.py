@@ -123,6 +123,8 @@ def test_states_that_carry_over_begin_where_the_row_before_ended() -> None:
             s = jax.tree.map(lambda new, old, real=real: np.where(real[:, None], new, old), moved, s)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), after.particles, s)
     assert history[-1]["valid_cost"] == pytest.approx(trainer.measure(theta, v)["cost"])
+    with pytest.raises(ep.InputError, match="does not fit layer"):
+        ep.fit(trainer, state, feed, (v[0][:, :-1], v[1]), epochs=1)
 
 
 def test_the_history_tells_how_much_the_weights_changed() -> None:

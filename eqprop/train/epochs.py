@@ -115,10 +115,10 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
         raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
     if valid is not None:
         check_arrays(valid)
-    held_out = 0 if valid is None or feed.carry else len(jax.tree.leaves(valid)[0])
+    held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),
-        ("validation", state.valid_particles, held_out),
+        ("validation", state.valid_particles, 0 if feed.carry else held_out),
     ):
         kept = next(map(len, jax.tree.leaves(particles)), 0)
         if trainer.persistent and count and kept != count:
