@@ -160,7 +160,8 @@ def _without_stride(
         for axis, first in enumerate(place):
             part = jax.lax.slice_in_dim(part, first, None, stride, axis)
             before = max(-((first - padding) // stride), 0)
-            seen = jax.lax.slice_in_dim(seen, first + before * stride - padding, None, stride, axis)
+            start = min(first + before * stride - padding, seen.shape[axis])  # a long stride may skip all pixels
+            seen = jax.lax.slice_in_dim(seen, start, None, stride, axis)
             around.append((before, places[axis] + part.shape[axis] - 1 - before - seen.shape[axis]))
         yield seen, part, around
 
