@@ -17,8 +17,10 @@ def parts(theta: Theta, s: State, phases: int) -> int:
     """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
 
     Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot
-    be divided so, without parts that are far too small, stays whole.
+    be divided so, without parts that are far too small, stays whole. So does every batch on a device that is no CPU.
     """
+    if jax.default_backend() != "cpu":
+        return 1
     examples = jax.tree.leaves(s)[0].shape[0]
     many = phases * _bytes(s) / max(_bytes(theta), ENOUGH)
     fitting = (n for n in range(1, examples + 1) if examples % n == 0 and many <= n <= 2 * many)

@@ -68,7 +68,7 @@ class SettlingOptions:
     growth: float = 1.0
     """β is multiplied by it after each epoch"""
     order: Literal["forward", "both"] = "forward"
-    """block descent in the free phase: from input to output, or there and back in each step, which suits pooling"""
+    """block descent in the free phase: from input to output, or there and back in each step, as for images"""
     relaxation: Literal["block", "gradient"] = "block"
     """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
     synapses within a layer make the steps of block descent short"""
@@ -126,7 +126,8 @@ class LearningOptions:
     optimizer: Literal["sgd", "adam"] = "adam"
     """any optimizer will do in Python"""
     learning_rate: tuple[float, ...] = ()
-    """one for all, or one for each of the N layers in order; none: 0.002 / N for adam, 0.2 / N for sgd"""
+    """one for all, or one for each of the N layers in order, the readout last; none: 0.002 / N for adam, 0.2 / N for
+    sgd"""
     momentum: float = 0.0
     """of sgd"""
     nesterov: bool = False
