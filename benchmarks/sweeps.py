@@ -82,8 +82,8 @@ def converged(F: Any, theta: Any, v: Any, beta: float, tol: float) -> dict[str, 
     """The gradient of phases that have converged, in double precision."""
     with jax.enable_x64(True):
         theta, v = jax.tree.map(lambda a: jnp.asarray(np.asarray(a), jnp.float64), (theta, v))
-        settle = {"tol": tol, "omega": 1.0}
-        schedule = Schedule(ep.Block(400, **settle, order="both"), ep.Block(400, **settle, order="backward"))
+        free, nudged = (ep.Block(400, tol=tol, omega=1.0, order=order) for order in ("both", "backward"))
+        schedule = Schedule(free, nudged)
         return {name: np.asarray(g) for name, g in named(gradient(F, theta, v, beta, schedule)()).items()}
 
 
