@@ -278,7 +278,7 @@ SPOILT = {
     "unknown command": (intact, "trian digits", "trian", "train"),
     "an image too small, before its data are fetched": (
         intact,
-        "train mnist --net conv --hidden 4 4 4 4 --run-dir new",
+        "train mnist --net conv --pool max --hidden 4 4 4 4 --run-dir new",
         "do not divide a side of 7",
         "fewer layers",
     ),

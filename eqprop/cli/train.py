@@ -145,7 +145,7 @@ def saved(folder: Path) -> Experiment:
 
 def usual(of: Experiment | Train) -> Experiment:
     """The settings that hold unless others are asked for."""
-    return preset(of.dataset, of.learning.method, of.network.architecture)
+    return preset(of.dataset, of.learning.method, of.network.architecture, of.network.hidden)
 
 
 def check_use(experiment: Experiment) -> None:

@@ -81,16 +81,21 @@ PRESETS = {
 }
 
 
-def preset(dataset: str, method: str = "equilibrium", architecture: str = "layered") -> Experiment:
+def preset(
+    dataset: str, method: str = "equilibrium", architecture: str = "layered", hidden: tuple[int, ...] | None = None
+) -> Experiment:
     """The settings for a data set, with what the method and the architecture need besides.
 
     Noise leaves any bounds: it takes an activation that is nowhere flat, and a nudge that is stable without bounds.
-    Synapses within a layer make the steps of block descent short: gradient steps take their place.
+    Synapses within a layer make the steps of block descent short: gradient steps take their place. Where there are
+    gains and rates for each layer, they are as many as `hidden` needs, if it is given.
     """
     convolves = architecture in IMAGE_ARCHITECTURES
     usual = IMAGES[dataset] if convolves else PRESETS[dataset]
     if usual.convolves and not convolves:  # CIFAR as vectors
         usual = Experiment(dataset)
+    if hidden and architecture == "conv" and usual.network.gains:
+        usual = _as_deep_as(hidden, usual)
     network = replace(usual.network, architecture=architecture)
     if architecture == "residual":
         network = replace(network, activation="relu6", pool=NetworkOptions().pool)
@@ -105,3 +110,14 @@ def preset(dataset: str, method: str = "equilibrium", architecture: str = "layer
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:
+    """The settings with these channels; all layers between the first and the readout have the values of the second."""
+
+    def spread(each: tuple[float, ...]) -> tuple[float, ...]:
+        return (each[0], *each[1:2] * (len(hidden) - 1), each[-1])
+
+    network = replace(usual.network, hidden=hidden, gains=spread(usual.network.gains))
+    learning = replace(usual.learning, learning_rate=spread(usual.learning.learning_rate))
+    return replace(usual, network=network, learning=learning)
