@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import eqprop as ep
+from benchmarks.colours import TwoColours
 from benchmarks.memory import peak
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
@@ -41,15 +42,6 @@ with `Block` on a network whose blocks are the two colours. Before timing, both 
 needs, of the same shapes, forward and to the kernel, in parts of the same size. *Memory* is the peak of a fresh
 process in an update of so many free sweeps, compilation included.
 """
-
-
-class TwoColours(ep.Hopfield):
-    """Every other layer at once: no synapse joins two of them."""
-
-    @property
-    def blocks(self) -> tuple[tuple[str, ...], ...]:
-        layers = tuple(self.free)
-        return layers[::2], layers[1::2]
 
 
 class Schedule(NamedTuple):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import eqprop as ep
+from benchmarks.colours import TwoColours
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.relax import Relaxation
@@ -25,15 +26,6 @@ PyTorch at them ([an update](#networks-for-images-an-update)). *Both* goes forwa
 schedule with a cosine of {wanted} takes {b:.1f} times less than two colours, and {a:.1f} times less than synchronous
 steps.
 """
-
-
-class TwoColours(ep.Hopfield):
-    """Every other layer at once: no synapse joins two of them."""
-
-    @property
-    def blocks(self) -> tuple[tuple[str, ...], ...]:
-        layers = tuple(self.free)
-        return layers[::2], layers[1::2]
 
 
 class Schedule(NamedTuple):
