@@ -436,6 +436,18 @@ def test_the_method_and_the_architecture_decide_defaults_too() -> None:
     assert settings("--method", "stochastic", *asked, "mnist") == ("sigmoid", 0.9, "block")
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_networks_for_images_have_the_channels_of_their_preset_or_those_asked_for(name: str) -> None:
+    def channels(*words: str) -> tuple[tuple[int, ...], int]:
+        command = parse(["train", name, "--net", "conv", *words])
+        assert isinstance(command, Train)
+        return command.experiment.network.hidden, len(command.experiment.network.gains)
+
+    usual = preset(name, architecture="conv").network
+    assert channels() == (usual.hidden, len(usual.gains))
+    assert channels("--hidden", "500") == ((500,), 2 * bool(usual.gains))
+
+
 @pytest.mark.parametrize(
     ("architecture", "options", "joined"),
     [

@@ -57,14 +57,13 @@ def parse(args: list[str]) -> Command:
     guess = args[1] if args[:1] == ["train"] and args[1:2] and args[1] in PRESETS else "digits"
     # Help comes last, so that it shows the defaults of what else is asked for.
     asked = [arg for arg in args if arg not in ("-h", "--help")] if args[:1] == ["train"] else args
-    command = read(train.Train.of(guessed := PRESETS[guess]), asked)
+    command = read(train.Train.of(PRESETS[guess]).without_hidden(), asked)
     if not isinstance(command, train.Train):
         return command
     if command.output.resume is not None:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
-    usual = train.usual(command)
-    return command if usual == guessed and asked == args else read(train.Train.of(usual), args)
+    return read(train.Train.of(train.usual(command)), args)
 
 
 def explain(word: str, reason: object, status: int) -> int:

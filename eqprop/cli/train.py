@@ -1,7 +1,7 @@
 """`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -80,6 +80,10 @@ class Train:
         network = NamedNetwork(**vars(experiment.network))
         parts = (experiment.cost, experiment.settling, experiment.learning, experiment.images)
         return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
+
+    def without_hidden(self) -> "Train":
+        """The same without hidden layers: those that a reading of it has are the ones that were asked for."""
+        return replace(self, network=replace(self.network, hidden=()))
 
     @property
     def experiment(self) -> Experiment:
