@@ -15,11 +15,14 @@ from eqprop.energy.activation import (
 from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting
 from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.convolution import Convolution
+from eqprop.energy.diode import Shockley
 from eqprop.energy.directed import Directed
 from eqprop.energy.feedforward import Feedforward
 from eqprop.energy.graph import Graph
 from eqprop.energy.hopfield import ARCHITECTURES, Hopfield
 from eqprop.energy.pooling import POOLINGS, AveragePool, MaxPool, Pooling, SoftmaxPool
+from eqprop.energy.resistive import Resistive
+from eqprop.energy.resistor import Crossbar, Resistors, Wires
 from eqprop.energy.synapse import Dense, Lateral, Synapse
 from eqprop.energy.xie_seung import XieSeung
 
@@ -33,6 +36,7 @@ __all__ = [
     "Blockwise",
     "BoltzmannMachine",
     "Convolution",
+    "Crossbar",
     "Dense",
     "Directed",
     "Energy",
@@ -44,8 +48,12 @@ __all__ = [
     "Lateral",
     "MaxPool",
     "Pooling",
+    "Resistive",
+    "Resistors",
+    "Shockley",
     "SoftmaxPool",
     "Synapse",
+    "Wires",
     "XieSeung",
     "half_sigmoid",
     "hard_sigmoid",

@@ -64,8 +64,7 @@ class Block(Stepwise):
             force = {layer: force[layer] for layer in block}  # the rest of it is not computed
             met.append(F.space.residual(part, force))
             bound = offered.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
-            # A strong negative nudge can make a block concave; any positive bound is then still a bound.
-            step = {k: omega / jnp.maximum(bound[k], 0.1) for k in block}
+            step = {k: omega / bound[k] for k in block}
             # The layers that come next see this one in the precision of the state, whatever that of ω and β.
             s = s | F.space.project({k: (part[k] + step[k] * force[k]).astype(part[k].dtype) for k in block})
         return s, jnp.max(jnp.stack(met))

@@ -114,7 +114,7 @@ class Blocks(abc.ABC):
     def curvature(
         self, theta: Theta, v: Data, beta: Number, s: Layers, block: tuple[str, ...]
     ) -> dict[str, Array | float]:
-        """For each layer of `block` a bound on ∂²F/∂s² while the other blocks stay put."""
+        """For each layer of `block` a bound on ∂²F/∂s² while the other blocks stay put; it is above 0."""
 
 
 class Outputs(abc.ABC):

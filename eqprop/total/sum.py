@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from eqprop.cost import Clampable, Cost, Curved, PlainCost
 from eqprop.energy.base import Blockwise, Energy, PlainEnergy
@@ -113,7 +114,8 @@ class TotalBlocks(eqx.Module, Blocks):
         x, _ = v
         added = self.F.cost.curvature(theta, beta)
         bounds = self.F.energy.curvature(theta, x, s, block)
-        return {layer: bound + added.get(layer, 0.0) for layer, bound in bounds.items()}
+        # A strong negative nudge can make a block concave; any positive bound is then still a bound.
+        return {layer: jnp.maximum(bound + added.get(layer, 0.0), 0.1 * bound) for layer, bound in bounds.items()}
 
 
 class TotalOutputs(eqx.Module, Outputs):

@@ -1,0 +1,75 @@
+"""Diodes: what keeps the voltage of a node on one side of its reference."""
+
+from dataclasses import dataclass
+from math import inf
+
+import jax.numpy as jnp
+
+from eqprop.errors import InputError
+from eqprop.types import Array
+
+BOLTZMANN, CHARGE, KELVIN = 1.380649e-23, 1.602176634e-19, 273.15
+NEWTON = 12
+"""Steps to the voltage of a node: from where they begin, each about doubles the digits that are right."""
+
+
+@dataclass(frozen=True)
+class Shockley:
+    """I(v) = saturation · (exp(v / (ideality · V_T)) − 1), with the thermal voltage V_T = kT/q.
+
+    saturation: the current that leaks backwards, in the unit of conductance times volts.
+    ideality: from 1 to 2 for real diodes; an ideal diode is the limit of 0.
+    celsius: the temperature.
+
+        >>> round(Shockley(1e-7, 1.0).scale, 5)
+        0.02586
+    """
+
+    saturation: float = 1e-7
+    ideality: float = 1.0
+    celsius: float = 27.0
+
+    def __post_init__(self) -> None:
+        for name in ("saturation", "ideality"):
+            if not 0 < (value := getattr(self, name)) < inf:
+                raise InputError(f"{name}={value!r} of a diode: give a positive number")
+        if not -KELVIN < self.celsius < inf:
+            raise InputError(f"celsius={self.celsius!r} of a diode: give a temperature above −273.15")
+
+    @property
+    def scale(self) -> float:
+        """ideality · V_T, in volts."""
+        return self.ideality * BOLTZMANN * (self.celsius + KELVIN) / CHARGE
+
+    def content(self, v: Array, above: Array, below: Array) -> Array:
+        """∫ I dv of the diodes at each node, from 0 to v.
+
+        above, below: how many times `saturation` those have that keep v above 0, and below 0; 0 for none.
+        """
+        z = v / self.scale
+        return self.saturation * self.scale * (above * (jnp.expm1(-z) + z) + below * (jnp.expm1(z) - z))
+
+    def current(self, v: Array, above: Array, below: Array) -> Array:
+        """The current that leaves the node through its diodes."""
+        z = v / self.scale
+        return self.saturation * (below * jnp.expm1(z) - above * jnp.expm1(-z))
+
+    def curvature(self, v: Array, above: Array, below: Array) -> Array:
+        """∂I/∂v."""
+        z = v / self.scale
+        return self.saturation / self.scale * (below * jnp.exp(z) + above * jnp.exp(-z))
+
+    def settled(self, g: Array, u: Array, above: Array, below: Array) -> Array:
+        """The v where g (u − v) = I(v): that of a node joined by g to the voltage u.
+
+        Newton's method, from a v beyond the solution on the side of u, where the diode alone would take all current
+        that u can give: as I bends upwards, every step stays on that side and comes nearer.
+        """
+        ahead = jnp.where(u > 0, below, above)
+        most = self.scale * jnp.log1p(g * jnp.abs(u) / (self.saturation * jnp.maximum(ahead, 1e-30)))
+        v = jnp.sign(u) * jnp.minimum(jnp.abs(u), jnp.where(ahead > 0, most, inf))
+        low, high = jnp.minimum(u, 0), jnp.maximum(u, 0)
+        for _ in range(NEWTON):
+            slope = g + self.curvature(v, above, below)
+            v = jnp.clip(v + (g * (u - v) - self.current(v, above, below)) / slope, low, high)
+        return v
