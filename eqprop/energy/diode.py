@@ -9,6 +9,8 @@ from eqprop.errors import InputError
 from eqprop.types import Array
 
 BOLTZMANN, CHARGE, KELVIN = 1.380649e-23, 1.602176634e-19, 273.15
+STEEPEST = 80.0
+"""Where exp(z) goes on as a parabola: a diode is far beyond any current that flows there, and numbers stay finite."""
 NEWTON = 12
 """Steps to the voltage of a node: from where they begin, each about doubles the digits that are right."""
 
@@ -46,18 +48,19 @@ class Shockley:
 
         above, below: how many times `saturation` those have that keep v above 0, and below 0; 0 for none.
         """
-        z = v / self.scale
-        return self.saturation * self.scale * (above * (jnp.expm1(-z) + z) + below * (jnp.expm1(z) - z))
+        up, down = _arguments(v / self.scale, above, below)
+        parts = above * (_grown(up) - 1 - up) + below * (_grown(down) - 1 - down)
+        return self.saturation * self.scale * parts
 
     def current(self, v: Array, above: Array, below: Array) -> Array:
         """The current that leaves the node through its diodes."""
-        z = v / self.scale
-        return self.saturation * (below * jnp.expm1(z) - above * jnp.expm1(-z))
+        up, down = _arguments(v / self.scale, above, below)
+        return self.saturation * (below * (_growth(down) - 1) - above * (_growth(up) - 1))
 
     def curvature(self, v: Array, above: Array, below: Array) -> Array:
         """∂I/∂v."""
-        z = v / self.scale
-        return self.saturation / self.scale * (below * jnp.exp(z) + above * jnp.exp(-z))
+        up, down = _arguments(v / self.scale, above, below)
+        return self.saturation / self.scale * (below * _growth(down) + above * _growth(up))
 
     def settled(self, g: Array, u: Array, above: Array, below: Array) -> Array:
         """The v where g (u − v) = I(v): that of a node joined by g to the voltage u.
@@ -73,3 +76,19 @@ class Shockley:
             slope = g + self.curvature(v, above, below)
             v = jnp.clip(v + (g * (u - v) - self.current(v, above, below)) / slope, low, high)
         return v
+
+
+def _arguments(z: Array, above: Array, below: Array) -> tuple[Array, Array]:
+    """What the exponentials of the diodes on either side see; 0 where there is no diode."""
+    return jnp.where(above > 0, -z, 0.0), jnp.where(below > 0, z, 0.0)
+
+
+def _grown(z: Array) -> Array:
+    """∫ exp, which is exp, and beyond the steepest place a parabola."""
+    more = jnp.maximum(z - STEEPEST, 0.0)
+    return jnp.exp(jnp.minimum(z, STEEPEST)) * (1 + more + more**2 / 2)
+
+
+def _growth(z: Array) -> Array:
+    """The derivative of `_grown`."""
+    return jnp.exp(jnp.minimum(z, STEEPEST)) * (1 + jnp.maximum(z - STEEPEST, 0.0))

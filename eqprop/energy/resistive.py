@@ -35,7 +35,7 @@ class Resistive(Graph, Energy, Blockwise):
 
     layers: how many nodes each has, by name, those that are held included.
     resistors: `Crossbar` and `Wires`, or pairs of layer names for crossbars.
-    diodes: for each node of a layer 1 if a diode keeps its voltage above 0, −1 if below, 2 for one each way, 0 for none.
+    diodes: for each node of a layer 1 if a diode keeps it above 0 V, −1 if below, 2 for one each way, 0 for none.
     diode: what these diodes are; None: ideal ones, which are bounds of the voltages.
     spread: the saturation current of the diodes of each node of a layer, as a factor, where it is not 1.
     least, most: the range of every conductance, on which `project` puts θ.
@@ -206,9 +206,8 @@ class Resistive(Graph, Energy, Blockwise):
         Nodes that are none of these are sorted into layers inner1, inner2, … so that no resistor is within a layer:
         then block descent is exact.
 
-            >>> net = Resistive.netlist(
-            ...     [("x", "a"), ("a", "b"), ("b", "out"), ("a", "gnd")], inputs=["x"], outputs=["out"], rails={"gnd": 0.0}
-            ... )
+            >>> resistors = [("x", "a"), ("a", "b"), ("b", "out"), ("a", "gnd")]
+            >>> net = Resistive.netlist(resistors, inputs=["x"], outputs=["out"], rails={"gnd": 0.0})
             >>> dict(net.names)["inner1"], net.parameters
             (('a',), 4)
         """
@@ -302,8 +301,7 @@ class Resistive(Graph, Energy, Blockwise):
     def currents(self, theta: Theta, x: Array, s: Layers) -> Layers:
         """The current into each node through its resistors and from its source; 0 at rest, where no diode conducts."""
         v = self.voltages(x, s)
-        flows = jax.grad(lambda s: self.phi(theta, v | s))(s)
-        return flows
+        return jax.grad(lambda s: self.phi(theta, v | s))(s)
 
     def _sides(self, layer: str) -> tuple[np.ndarray, np.ndarray] | None:
         """How many times the saturation current the diodes of a layer have that keep it above 0, and below."""
@@ -331,7 +329,7 @@ class Resistive(Graph, Energy, Blockwise):
         goal = self.diode.settled(load, now + drawn / load, *sides)
         force, way = drawn - self.diode.current(now, *sides), goal - now
         near = jnp.abs(way) < 1e-6 * self.diode.scale
-        tangent = load + self.diode.curvature(jnp.clip(now, -1e2 * self.diode.scale, 1e2 * self.diode.scale), *sides)
+        tangent = load + self.diode.curvature(now, *sides)
         return jnp.where(near, tangent, force / jnp.where(near, 1.0, way))
 
 
