@@ -16,6 +16,7 @@ from eqprop.progress import TrainingBar
 from eqprop.store import Run
 from eqprop.store.atomic import write_figure
 from eqprop.study import (
+    CircuitOptions,
     CostOptions,
     Experiment,
     ImageOptions,
@@ -72,13 +73,14 @@ class Train:
     settling: SettlingOptions = field(default_factory=SettlingOptions)
     learning: LearningOptions = field(default_factory=LearningOptions)
     images: ImageOptions = field(default_factory=ImageOptions)
+    circuit: CircuitOptions = field(default_factory=CircuitOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Train":
         """The command that carries out the experiment."""
         network = NamedNetwork(**vars(experiment.network))
-        parts = (experiment.cost, experiment.settling, experiment.learning, experiment.images)
+        parts = (experiment.cost, experiment.settling, experiment.learning, experiment.images, experiment.circuit)
         return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
 
     def without_hidden(self) -> "Train":
@@ -88,7 +90,8 @@ class Train:
     @property
     def experiment(self) -> Experiment:
         network = NetworkOptions(**vars(self.network))
-        return Experiment(self.dataset, network, self.cost, self.settling, self.learning, self.images)
+        parts = (self.cost, self.settling, self.learning, self.images, self.circuit)
+        return Experiment(self.dataset, network, *parts)
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output
@@ -132,7 +135,7 @@ def draw(run: Run, trained: Trained) -> None:
 
     title = f"{trained.result['dataset']}, {trained.result['net']}"
     write_figure(run.folder / "learning_curve.png", plots.learning_curve(trained.history, title))
-    first = next(W for name, W in trained.state.theta["W"].items() if name.startswith("input-"))
+    first = trained.setup.net.fields(trained.state.theta)
     if trained.setup.experiment.convolves:
         write_figure(run.folder / "filters.png", plots.filters(first, title=title))
         if trained.setup.trainer.F.offer(Blocks) is not None:

@@ -193,6 +193,10 @@ class Graph:
             "b": {layer: jnp.zeros(shape) for layer, shape in self.biases.items()},
         }
 
+    def fields(self, theta: Theta) -> Array:
+        """The weights by which the inputs act on the first layer they are joined to."""
+        return theta["W"][next(synapse.name for synapse in self.synapses if synapse.pre == self.clamped)]
+
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it.
 

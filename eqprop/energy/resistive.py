@@ -243,8 +243,12 @@ class Resistive(Graph, Energy, Blockwise):
         return {layer: shape for layer, shape in self.shapes.items() if layer in self.sources}
 
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """A tree like θ with, for each layer, its value at the resistors that lead to it."""
-        tree = super().per_layer(values)
+        """A tree like θ with, for each layer, its value at the resistors that lead to it.
+
+        A layer that only fixed resistors lead to needs none.
+        """
+        learned = {synapse.post for synapse in self.synapses if prod(synapse.shape)}
+        tree = super().per_layer(dict.fromkeys(self.free.keys() - learned, 0.0) | dict(values))
         return {"W": tree["W"], "b": {layer: tree["b"][layer] for layer in self.sources}}
 
     @property
@@ -290,6 +294,11 @@ class Resistive(Graph, Energy, Blockwise):
             bounds[layer] = load if self.diode is None else self._secant(theta, v, layer, load)
         return bounds
 
+    def fields(self, theta: Theta) -> Array:
+        """How strongly each input acts on the nodes it is joined to: the conductance of x less that of −x."""
+        g = super().fields(theta)[: self.sizes[self.clamped] - len(self.rails)]
+        return g[: self.inputs_expected] - g[self.inputs_expected :] if self.mirrored else g
+
     def project(self, theta: Theta) -> Theta:
         """Conductances in their range, from `least` to `most`; what else is in θ stays."""
         return theta | {"W": {name: jnp.clip(g, self.least, self.most) for name, g in theta["W"].items()}}
@@ -303,14 +312,14 @@ class Resistive(Graph, Energy, Blockwise):
         v = self.voltages(x, s)
         return jax.grad(lambda s: self.phi(theta, v | s))(s)
 
-    def _sides(self, layer: str) -> tuple[np.ndarray, np.ndarray] | None:
+    def _sides(self, layer: str) -> tuple[Array, Array] | None:
         """How many times the saturation current the diodes of a layer have that keep it above 0, and below."""
         kinds = dict(self.diodes).get(layer)
         if kinds is None:
             return None
         each = np.reshape(kinds, self.shapes[layer])
         factor = np.reshape(dict(self.spread).get(layer, np.ones(each.size)), each.shape)
-        return factor * np.isin(each, (1, 2)), factor * np.isin(each, (-1, 2))
+        return jnp.asarray(factor * np.isin(each, (1, 2))), jnp.asarray(factor * np.isin(each, (-1, 2)))
 
     def _content(self, s: Layers) -> Any:
         """Σ_i ∫ I_i dv of the diodes; 0 for ideal ones, within their bounds."""

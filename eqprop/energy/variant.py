@@ -50,3 +50,7 @@ class Variant(Energy, eqx.Module):
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it."""
         return self.net.per_layer(values)
+
+    def fields(self, theta: Theta) -> Array:
+        """The weights by which the inputs act on the first layer they are joined to."""
+        return self.net.fields(theta)

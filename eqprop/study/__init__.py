@@ -9,7 +9,14 @@ from eqprop.study.base import Study
 from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.study.methods import METHODS, Method
-from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.options import (
+    CircuitOptions,
+    CostOptions,
+    ImageOptions,
+    LearningOptions,
+    NetworkOptions,
+    SettlingOptions,
+)
 from eqprop.study.presets import PRESETS, preset
 from eqprop.study.training import Trained, evaluate, experiment_of, perform, reopen
 from eqprop.study.watching import settling_maps
@@ -18,6 +25,7 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "Campaign",
+    "CircuitOptions",
     "CostOptions",
     "Experiment",
     "ImageOptions",

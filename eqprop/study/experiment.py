@@ -10,14 +10,31 @@ import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, Split
-from eqprop.energy import ACTIVATIONS, ARCHITECTURES, POOLINGS, Directed, Feedforward, Hopfield
+from eqprop.energy import (
+    ACTIVATIONS,
+    ARCHITECTURES,
+    POOLINGS,
+    Directed,
+    Feedforward,
+    Graph,
+    Hopfield,
+    Resistive,
+    Shockley,
+)
 from eqprop.errors import InputError
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
-from eqprop.study.methods import METHODS, Method, Network, Phases
-from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.methods import METHODS, Method, Network, Phases, own
+from eqprop.study.options import (
+    CircuitOptions,
+    CostOptions,
+    ImageOptions,
+    LearningOptions,
+    NetworkOptions,
+    SettlingOptions,
+)
 from eqprop.study.parsing import from_dict
 from eqprop.total import Total
 from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
@@ -68,6 +85,7 @@ class Experiment:
     settling: SettlingOptions = field(default_factory=SettlingOptions)
     learning: LearningOptions = field(default_factory=LearningOptions)
     images: ImageOptions = field(default_factory=ImageOptions)
+    circuit: CircuitOptions = field(default_factory=CircuitOptions)
 
     def __post_init__(self) -> None:
         if self.dataset not in NAMES:
@@ -91,6 +109,7 @@ class Experiment:
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
             )
         self._check_images()
+        self._check_circuit()
         self._check_gains()
         _ = self.phases, self._cost()  # which check themselves
         self._check_together()
@@ -188,6 +207,31 @@ class Experiment:
         if self.learning.balance:
             raise InputError("balance is for networks of vectors: give a learning rate for each layer instead")
 
+    def _check_circuit(self) -> None:
+        """Refuse settings of circuits where there is none, and others where they mean nothing to one."""
+        net, usual = self.network, NetworkOptions()
+        if not self.resists:
+            for name, value in vars(self.circuit).items():
+                if value != vars(CircuitOptions())[name]:
+                    raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
+            return
+        if net.activation != usual.activation or net.bias != usual.bias:
+            raise InputError("a circuit has diodes and rails: leave --activation and --bias out")
+        if self.circuit.diode == "ideal" and (self.circuit.saturation, self.circuit.ideality) != (1e-7, 1.0):
+            raise InputError("saturation and ideality are those of real diodes: give --diode shockley")
+        if self.learning.balance:
+            raise InputError("balance is for networks of neurons: give a learning rate for each layer instead")
+        if self.method.network is not own:
+            raise InputError(
+                f"method={self.learning.method!r} puts an energy of its own on the layers, and a circuit has one: "
+                "choose equilibrium, coupled, …"
+            )
+
+    @property
+    def resists(self) -> bool:
+        """Whether the network is a circuit."""
+        return self.network.architecture == "resistive"
+
     @property
     def reads_out(self) -> bool:
         """Whether the outputs are a readout, outside of the state."""
@@ -281,15 +325,15 @@ class Experiment:
         if gains:
             each, last = dict(zip(self._synapse_names(), gains, strict=False)), gains[-1]
         theta = net.init(key, each) | cost.init(jax.random.fold_in(key, 1), last)
-        if not self.reads_out:  # all classes alike mean nothing to a softmax
+        if self.network.bias:  # all classes alike mean nothing to a softmax
             theta["b"][cost.layer] += self.network.bias
-        return theta
+        return trainer.F.project(theta)
 
     def _synapse_names(self) -> list[str]:
         """The synapses in order, whatever the sizes of the data."""
         return [synapse.name for synapse in self._sketch().synapses]
 
-    def _sketch(self) -> Hopfield:
+    def _sketch(self) -> Hopfield | Resistive:
         """The layers for data of a size that fits: of images with sides that can be halved, and are not too small."""
         if self.network.padding:  # which fits the sides of the data only
             return replace(self, network=replace(self.network, padding=(), gains=()))._sketch()
@@ -331,7 +375,8 @@ class Experiment:
         rates = self.rates
         if len(rates) == 1:
             return rates[0]
-        tree = net.per_layer(dict(zip(net.free, rates, strict=False)))
+        layers = list(net.free)[-self.depth :]  # nothing learns at the nodes behind the sources of a circuit
+        tree = net.per_layer(dict(zip(layers, rates, strict=False)))
         return tree | ({"readout": rates[-1]} if self.reads_out else {})
 
     def _schedule(self, batches: int) -> Staircase | Cosine:
@@ -340,9 +385,11 @@ class Experiment:
             return Cosine(1.0, batches * chosen.epochs)
         return Staircase(1.0, batches, chosen.decay)
 
-    def layers(self, inputs: int | Shape, outputs: int) -> Hopfield:
+    def layers(self, inputs: int | Shape, outputs: int) -> Hopfield | Resistive:
         """The layers and synapses, on which the method may put another energy."""
         chosen, activation = self.network, ACTIVATIONS[self.network.activation]
+        if self.resists and not isinstance(inputs, tuple):
+            return self._circuit(inputs, outputs)
         if isinstance(inputs, tuple):
             told = None if self.reads_out else outputs
             if chosen.architecture == "residual":
@@ -361,7 +408,21 @@ class Experiment:
             )
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
 
-    def _cost(self, layers: Hopfield | None = None, outputs: int = 2) -> OutputCost:
+    def _circuit(self, inputs: int, outputs: int) -> Resistive:
+        chosen = self.circuit
+        return Resistive.layered(
+            inputs,
+            *self.network.hidden,
+            outputs,
+            gain=chosen.input_gain,
+            diode=Shockley(chosen.saturation, chosen.ideality) if chosen.diode == "shockley" else None,
+            amplification=chosen.amplification,
+            source_resistance=chosen.source_resistance,
+            least=chosen.least,
+            most=inf if chosen.most is None else chosen.most,
+        )
+
+    def _cost(self, layers: Hopfield | Resistive | None = None, outputs: int = 2) -> OutputCost:
         """The cost; without layers, to see whether its settings will do."""
         chosen = self.cost
         penalties: dict[str, Any] = {"l1": chosen.l1, "l2": chosen.l2}
@@ -371,7 +432,7 @@ class Experiment:
             return SquaredError(low=chosen.targets[0], high=chosen.targets[1], **penalties)
         return CrossEntropy(scale=chosen.scale, **penalties)
 
-    def _energy(self, layers: Hopfield) -> Network:
+    def _energy(self, layers: Hopfield | Resistive) -> Network:
         """The energy that the method puts on the layers."""
         try:
             energy = self.method.network(layers)
@@ -444,7 +505,7 @@ def _iterations(time: float, epsilon: float) -> int:
 
 @cache
 def _optimizer(
-    name: str, sgd: tuple[float, bool], weight_decay: float, balanced_net: Hopfield | None, shrink: float
+    name: str, sgd: tuple[float, bool], weight_decay: float, balanced_net: Graph | None, shrink: float
 ) -> optax.GradientTransformation:
     """The optimizer of learning rate 1; with `balanced_net`, the rates of its layers are scaled."""
     momentum, nesterov = sgd

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optax
 
-from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, XieSeung
+from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, Resistive, XieSeung
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
@@ -32,7 +32,7 @@ from eqprop.rule import (
     VectorField,
 )
 
-Network: TypeAlias = Hopfield | Variant
+Network: TypeAlias = Hopfield | Resistive | Variant
 """An energy on layers and synapses, which can begin its own θ."""
 Kind = TypeVar("Kind", bound=Relaxation)
 
@@ -54,8 +54,8 @@ EXACT = Block(steps=2000, tol=1e-6, omega=1.0)
 CONVERGED = RecurrentBackpropagation(EXACT, replace(EXACT, order="backward"))
 
 
-def hopfield(layers: Hopfield) -> Hopfield:
-    """The Hopfield energy of the layers themselves."""
+def own(layers: Any) -> Any:
+    """The energy of the layers themselves."""
     return layers
 
 
@@ -83,7 +83,7 @@ class Method:
     first: str
     second: str
     rule: Callable[[Phases], Rule]
-    network: Callable[[Hopfield], Network] = hopfield
+    network: Callable[[Any], Network] = own
     uses: frozenset[str] = frozenset(FREE | SECOND)
     persistent: bool = False
     shrink: float = 0.0

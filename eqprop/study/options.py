@@ -5,7 +5,7 @@ from typing import Literal
 
 from eqprop.study.methods import METHODS
 
-ArchitectureName = Literal["layered", "skip", "fully-connected", "conv", "residual"]
+ArchitectureName = Literal["layered", "skip", "fully-connected", "conv", "residual", "resistive"]
 MethodName = Literal[*METHODS]  # pyright: ignore[reportInvalidTypeForm]
 
 
@@ -17,7 +17,8 @@ class NetworkOptions:
     """units of each hidden layer, or channels of each convolution or residual block; none for a network without"""
     architecture: ArchitectureName = "layered"
     """each layer joined to the next; the output joined to all layers besides; every unit to every other, which has one
-    hidden layer; convolutions in a row; or blocks of two convolutions with a skip past both"""
+    hidden layer; convolutions in a row; blocks of two convolutions with a skip past both; or a circuit of resistors and
+    diodes"""
     activation: Literal["hard_sigmoid", "hard_tanh", "sigmoid", "tanh", "half_sigmoid", "relu6", "smooth_step"] = (
         "hard_sigmoid"
     )
@@ -97,6 +98,28 @@ class SettlingOptions:
     """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
     temperature: float = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
+
+
+@dataclass(frozen=True)
+class CircuitOptions:
+    """what the circuit is made of (resistive)"""
+
+    input_gain: float = 100.0
+    """inputs are multiplied by it, since voltages shrink from layer to layer"""
+    diode: Literal["ideal", "shockley"] = "ideal"
+    """what keeps half of the hidden nodes above 0 V and half below"""
+    saturation: float = 1e-7
+    """shockley: the current that leaks backwards"""
+    ideality: float = 1.0
+    """shockley: how far from steepest it is"""
+    amplification: float = 1.0
+    """voltages are multiplied by it behind each hidden layer, and currents divided by it on their way back"""
+    source_resistance: float = 0.0
+    """of the source of each input"""
+    least: float = 0.0
+    """smallest conductance that a resistor can have"""
+    most: float | None = None
+    """largest conductance that a resistor can have; None: any"""
 
 
 @dataclass(frozen=True)
