@@ -11,7 +11,18 @@ from benchmarks.report import FOLDER, publish
 from eqprop.errors import InputError
 
 Name = Literal[
-    "schedule", "floor", "settle", "gradient", "error", "memory", "growth", "tabular", "images", "sweeps", "versions"
+    "schedule",
+    "floor",
+    "settle",
+    "gradient",
+    "error",
+    "memory",
+    "growth",
+    "tabular",
+    "images",
+    "sweeps",
+    "circuits",
+    "versions",
 ]
 
 
