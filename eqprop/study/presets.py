@@ -1,10 +1,20 @@
 """The settings that a network is trained with unless others are asked for."""
 
 from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
 
+from eqprop.data import outline
 from eqprop.study.experiment import IMAGE_ARCHITECTURES, Experiment
 from eqprop.study.methods import METHODS
-from eqprop.study.options import CostOptions, ImageOptions, LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.options import (
+    CircuitOptions,
+    CostOptions,
+    ImageOptions,
+    LearningOptions,
+    NetworkOptions,
+    SettlingOptions,
+)
 
 
 def _convolutional(
@@ -54,6 +64,28 @@ def _on_grey(dataset: str, epochs: int, images: ImageOptions) -> Experiment:
     )
 
 
+def _circuit(dataset: str, method: str, hidden: tuple[int, ...] | None) -> Experiment:
+    """A circuit of resistors and ideal diodes.
+
+    Rates are a share of the mean conductance that a crossbar begins with, so that all change alike, whatever the sizes.
+    """
+    small = dataset == "digits"
+    inputs, outputs = outline(dataset).widths
+    hidden = hidden or ((100,) if small else (1024,))
+    nodes = (2 * inputs + 2, *hidden, outputs)
+    rates = tuple(RELATIVE_RATE / sqrt(pre * post) for pre, post in pairwise(nodes))
+    return Experiment(
+        dataset,
+        network=NetworkOptions(hidden=hidden, architecture="resistive", gain=1.0),
+        settling=SettlingOptions(beta=1.0, omega=1.0, free_steps=4, nudged_steps=4),
+        learning=LearningOptions(
+            method=method, epochs=30, batch_size=10 if small else 32, learning_rate=rates, schedule="cosine"
+        ),
+        circuit=CircuitOptions(input_gain=100.0 if small else 200.0),
+    )
+
+
+RELATIVE_RATE = 0.03
 SMALL = Experiment(
     "digits",
     network=NetworkOptions(hidden=(16, 32), architecture="conv", gain=1.0),
@@ -90,6 +122,8 @@ def preset(
     Synapses within a layer make the steps of block descent short: gradient steps take their place. Where there are
     gains and rates for each layer, they are as many as `hidden` needs, if it is given.
     """
+    if architecture == "resistive":
+        return _circuit(dataset, method, hidden)
     convolves = architecture in IMAGE_ARCHITECTURES
     usual = IMAGES[dataset] if convolves else PRESETS[dataset]
     if usual.convolves and not convolves:  # CIFAR as vectors
