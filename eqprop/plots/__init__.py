@@ -3,6 +3,7 @@
 `docs/gallery.md` shows them all. `STYLES` and `styled` are for figures of your own that look like these.
 """
 
+from eqprop.plots.circuit import circuit
 from eqprop.plots.distribution import spread
 from eqprop.plots.gradient import against_residual, gradient_error
 from eqprop.plots.images import feature_maps, filters
@@ -17,6 +18,7 @@ __all__ = [
     "STYLES",
     "against_residual",
     "angles",
+    "circuit",
     "confusion_matrix",
     "energy",
     "feature_maps",
