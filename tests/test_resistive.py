@@ -80,7 +80,7 @@ def test_currents_balance_at_every_node_and_diodes_only_push_inwards(kind: str) 
         for flow, volts, (layer, i) in zip(current, settled, nodes, strict=True):
             sense = dict(net.diodes).get(layer, (0,) * net.free[layer])[i]
             if sense and net.diode is not None:
-                drawn = net.diode.current(volts, *(np.array(sense == side, float) for side in (1, -1)))
+                drawn = net.diode.current(volts, *(jnp.array(sense == side, float) for side in (1, -1)))
                 assert abs(flow - drawn) < 1e-9
             elif sense and abs(volts) < 1e-12:
                 assert flow * sense < 1e-9  # the diode conducts: it gives what is missing
@@ -278,4 +278,4 @@ def test_bad_circuits_are_refused_in_words(make: Callable[[], Any], words: str) 
 def test_an_input_of_another_size_is_refused() -> None:
     net = ep.Resistive.layered(3, 2, 1)
     with pytest.raises(InputError, match="circuit of 3 inputs"):
-        net.check_inputs(np.zeros((5, 8)))
+        net.check_inputs(jnp.zeros((5, 8)))

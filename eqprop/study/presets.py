@@ -28,7 +28,7 @@ def _convolutional(
     """Convolutions that take every other pixel, rectified units, and a readout.
 
     Without pooling no switch jumps, so that states cut short differ smoothly between the two nudges. Gains of 0.6
-    behind the first layer make feedback weak: two or three sweeps there and back nearly settle. Activities then fall
+    behind the first layer make feedback weak: two to four sweeps there and back nearly settle. Activities then fall
     from layer to layer, which large weights of the readout make up for; with those, β is small. Rates in proportion to
     the gains let all layers change by about the same share.
     """
@@ -58,7 +58,7 @@ def _on_grey(dataset: str, epochs: int, images: ImageOptions) -> Experiment:
         dataset,
         (64, 128, 128),
         images,
-        SettlingOptions(beta=0.0003, free_steps=3, nudged_steps=1),
+        SettlingOptions(beta=0.0005, free_steps=4, nudged_steps=1),
         LearningOptions(epochs=epochs, learning_rate=(0.0047, 0.00035, 0.00035, 0.01)),
         (8.0, 0.6, 0.6, 20.0),
     )
@@ -95,8 +95,8 @@ SMALL = Experiment(
 )
 IMAGES = {
     "digits": SMALL,
-    "mnist": _on_grey("mnist", 10, ImageOptions(crop=2)),
-    "fashion": _on_grey("fashion", 15, ImageOptions(flip=True, crop=2)),
+    "mnist": _on_grey("mnist", 8, ImageOptions(crop=2)),
+    "fashion": _on_grey("fashion", 12, ImageOptions(flip=True, crop=2)),
     "cifar10": _on_colours("cifar10"),
     "cifar100": _on_colours("cifar100"),
 }
