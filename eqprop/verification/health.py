@@ -1,7 +1,7 @@
 """Whether a subject is what the theory asks for; in words where it is not."""
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -204,28 +204,24 @@ def _minimum(around: Around) -> Check:
     In a large network Lanczos' method finds it by products ∂²F/∂s² d alone, as the matrix would take the square of all
     units. It is then the least among the directions that were looked at: a negative one is proof of no minimum.
     """
-    operator, size = _curvature(around), around.x.size
+    size, curved = around.x.size, partial(_curved, around)
     if size <= SMALL:
-        least = float(np.min(np.linalg.eigvalsh(operator @ np.eye(size)))) - 1
+        least = float(np.min(np.linalg.eigvalsh(curved(np.eye(size))))) - 1
     else:
         start = np.random.default_rng(0).normal(size=size)
-        least = float(eigsh(operator, 1, which="SA", tol=1e-4, v0=start, return_eigenvectors=False)[0]) - 1
+        operator = LinearOperator((size, size), matvec=curved, dtype=float)  # pyright: ignore[reportCallIssue]
+        least = float(eigsh(operator, 1, which="SA", tol=1e-4, v0=start, return_eigenvectors=False)[0]) - 1  # pyright: ignore[reportArgumentType]
     advice = f"The free phase rests where F is not curved upwards (least curvature {least:.1e}): not at a minimum."
     passed = least > 1e-6
     return Check("least curvature at the free fixed point", least, "> 0", passed, "" if passed else advice)
 
 
-def _curvature(around: Around) -> LinearOperator:
-    """1 + ∂²F/∂s² of all examples, each a block of its own; units at a bound count as held by a spring.
+def _curved(around: Around, columns: np.ndarray) -> np.ndarray:
+    """(1 + ∂²F/∂s²) d for each column d, in which all examples are in a row; units at a bound are held by a spring.
 
-    1 is added as eigenvalues are found up to a share of themselves, which of nearly 0 would take for ever.
+    1 is added as Lanczos' method finds eigenvalues up to a share of themselves, which of nearly 0 would take for ever.
     """
-    size = around.x.size
-
-    def times(columns: np.ndarray) -> np.ndarray:
-        d = columns.T.reshape(-1, *around.x.shape)
-        few = np.split(d, range(AT_ONCE // 2, len(d), AT_ONCE // 2))
-        bent = np.concatenate([_bent(around, around.here * some) for some in few])
-        return (d + np.where(around.here, bent, d)).reshape(-1, size).T
-
-    return LinearOperator((size, size), matvec=lambda d: times(d.reshape(size, 1)), matmat=times, dtype=float)
+    d = columns.T.reshape(-1, *around.x.shape)
+    few = np.split(d, range(AT_ONCE // 2, len(d), AT_ONCE // 2))
+    bent = np.concatenate([_bent(around, around.here * some) for some in few])
+    return (d + np.where(around.here, bent, d)).reshape(columns.T.shape).T
