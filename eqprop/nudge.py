@@ -41,15 +41,20 @@ class Nudge(eqx.Module):
     def check(self, F: System) -> None:
         """Refuse an F that the nudge cannot be used with."""
 
+    @property
+    def strengths(self) -> dict[str, Any]:
+        """What pulls at the states, by the name of the argument."""
+        return {"beta": self.at(0).beta}
+
     def check_precision(self, precision: str) -> None:
-        """Refuse a β that states of so few digits do not feel."""
-        beta = self.at(0).beta
+        """Refuse a nudge that states of so few digits do not feel."""
         least = LEAST * float(jnp.finfo(precision).eps)
-        if abs(beta) < least:
-            raise InputError(
-                f"beta={float(beta):g} with precision={precision!r}: states hardly move by so weak a nudge, and are "
-                f"rounded back; give a β of {least:g} or more (try 0.5), or settle in float32"
-            )
+        for name, strength in self.strengths.items():
+            if abs(strength) < least:
+                raise InputError(
+                    f"{name}={float(strength):g} with precision={precision!r}: states hardly move by so weak a nudge, "
+                    f"and are rounded back; give {least:g} or more (try 0.5), or settle in float32"
+                )
 
     @abc.abstractmethod
     def __call__(self, key: Key) -> tuple[Array, Array]:
@@ -110,6 +115,10 @@ class Asymmetric(Nudge):
     def __check_init__(self) -> None:
         if not 0 < self.push < float("inf") or not (callable(self.beta) or self.beta > 0):
             raise InputError(f"beta={self.beta!r}, push={self.push!r}: give two positive numbers (try 2 and 0.5)")
+
+    @property
+    def strengths(self) -> dict[str, Any]:
+        return super().strengths | {"push": self.push}
 
     def __call__(self, key: Key) -> tuple[Array, Array]:
         apart = self.beta + self.push

@@ -91,11 +91,16 @@ class SoftmaxReadout(OutputCost):
             raise InputError(f"theta lacks 'readout': {make}")
         readout = theta["readout"]
         if not isinstance(readout, Mapping) or readout.keys() != shapes.keys():
-            found = sorted(readout) if isinstance(readout, Mapping) else f"an array of shape {jnp.shape(readout)}"
+            found = sorted(readout) if isinstance(readout, Mapping) else _kind(readout)
             raise InputError(f"theta['readout'] is {found} in place of W and b: {make}")
         for name, shape in shapes.items():
-            if jnp.shape(readout[name]) != shape:
+            if getattr(readout[name], "shape", None) != shape:
                 raise InputError(
-                    f"theta['readout'][{name!r}] has the shape {jnp.shape(readout[name])} instead of {shape}: {make}"
+                    f"theta['readout'][{name!r}] is {_kind(readout[name])} instead of an array of shape {shape}: {make}"
                 )
         return readout["W"], readout["b"]
+
+
+def _kind(leaf: Any) -> str:
+    """What stands where an array of weights ought to; a list has no shape, as its entries are traced."""
+    return f"an array of shape {leaf.shape}" if hasattr(leaf, "shape") else f"of type {type(leaf).__name__}"

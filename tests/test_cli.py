@@ -245,8 +245,7 @@ def test_help_mentions_every_option(command: str, capsys: pytest.CaptureFixture[
     assert run(*command.split(), "--help") == 0
     shown = capsys.readouterr().out
     assert f"usage: eqprop {command}".strip() in shown
-    # What is on by default is turned off by `--no-…`.
-    assert [word for word in HELP[command] if word not in shown and word.replace("--", "--no-") not in shown] == []
+    assert [word for word in HELP[command] if word not in shown] == []
 
 
 def test_help_shows_the_defaults_of_the_data_set(capsys: pytest.CaptureFixture[str]) -> None:
@@ -384,6 +383,19 @@ def test_help_shows_the_defaults_of_the_network_that_is_asked_for(
     assert run("train", "digits", *words, "--help") == 0
     hidden = capsys.readouterr().out.split("--hidden")[1].split("--net")[0]
     assert shown in re.sub(r"[\s│]+", " ", hidden)
+
+
+SWITCHES = [name for name, value in PRESETS["digits"].flat().items() if isinstance(value, bool)]
+
+
+@pytest.mark.parametrize("words", [("digits",), ("cifar10",), ("fashion", "--net", "conv")], ids=" ".join)
+def test_a_switch_can_be_turned_on_and_off_whatever_its_default(words: tuple[str, ...]) -> None:
+    """What is asked for holds, though it is the default of the data set, or of the network, anyway."""
+    for value in (True, False):
+        for name in SWITCHES:
+            command = parse(["train", *words, *given(name, value)])
+            assert isinstance(command, Train)
+            assert getattr(getattr(command, OPTIONS[name]), name) is value
 
 
 def given(name: str, value: Any) -> list[str]:

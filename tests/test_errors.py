@@ -532,8 +532,16 @@ def weights(readout: Any) -> Any:
 
 READOUTS = {
     "none": (None, "theta lacks 'readout'"),
-    "of another layer": ({"W": jnp.zeros((3, 3)), "b": jnp.zeros(3)}, "['W'] has the shape (3, 3) instead of (32, 3)"),
-    "of more classes": ({"W": jnp.zeros((32, 3)), "b": jnp.zeros(4)}, "['b'] has the shape (4,) instead of (3,)"),
+    "of another layer": (
+        {"W": jnp.zeros((3, 3)), "b": jnp.zeros(3)},
+        "['W'] is an array of shape (3, 3) instead of an array of shape (32, 3)",
+    ),
+    "of more classes": (
+        {"W": jnp.zeros((32, 3)), "b": jnp.zeros(4)},
+        "['b'] is an array of shape (4,) instead of an array of shape (3,)",
+    ),
+    "of lists": ({"W": jnp.zeros((32, 3)), "b": [0.0, 0.0, 0.0]}, "['b'] is of type list instead of an array"),
+    "a list": ([0.0, 0.0], "theta['readout'] is of type list in place of W and b"),
     "without biases": ({"W": jnp.zeros((32, 3))}, "is ['W'] in place of W and b"),
     "a matrix": (jnp.zeros((32, 3)), "an array of shape (32, 3)"),
 }
@@ -567,7 +575,7 @@ API = {
     ),
     "a readout of other units": (
         lambda: ep.Block()(ep.Total(CONV, ep.SoftmaxReadout("conv1", units=3)), EYES, (IMAGE, None), 0.0, CONV.rest(4)),
-        "['W'] has the shape (32, 3) instead of (3, 2)",
+        "['W'] is an array of shape (32, 3) instead of an array of shape (3, 2)",
     ),
     "fewer states than examples": (
         lambda: ep.Block()(SEEING, EYES, (IMAGE, None), 0.0, CONV.rest(3)),

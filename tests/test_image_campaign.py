@@ -3,15 +3,18 @@
 import json
 import os
 from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from eqprop import InputError, data
 from eqprop.store import Run
 from eqprop.study import preset
-from eqprop.study.images import DATASETS, WAYS, ImageCampaign
+from eqprop.study.images import DATASETS, WAYS, ImageCampaign, ImageSet
+from marks import slow_but
 from tests.command import run
 
 TINY = ["--datasets", "digits", "--train", "96", "--epochs", "2", "--narrow", "4"]
@@ -37,6 +40,21 @@ def test_all_ways_train_the_same_shape_on_the_same_views(dataset: Any) -> None:
             "through-time": "BackpropagationThroughTime",
             "backpropagation": "Backpropagation",
         }.get(way, "EquilibriumPropagation")
+
+
+@pytest.mark.parametrize("dataset", slow_but(get_args(ImageSet), "digits"))
+def test_the_free_phase_of_the_holomorphic_way_settles(dataset: Any) -> None:
+    """With the weights that training begins with, on images that are mostly dark; and its steps are well below all."""
+    outline, random = data.outline(dataset), np.random.default_rng(0)
+    images = random.uniform(size=(8, prod(outline.shape))).astype(np.float32) ** 4
+    few = data.Split(images, np.eye(10, dtype=np.float32)[:8])
+    setup = ImageCampaign((dataset,)).experiment(dataset, "holomorphic").build(replace(outline, train=few))
+    rule: Any = setup.trainer.rule
+    x, _ = setup.train.v
+    s, info = rule.free(setup.trainer.F, setup.state.theta, (x, None), 0.0, setup.net.rest(8))
+    assert info.converged.all()
+    assert info.steps.max() <= rule.free.steps / 2
+    assert rule.free.tol < 0.01 * np.std(s["conv1"])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Networks for images: convolutions, pooling, readouts, and what bad shapes are told."""
 
+import os
+import subprocess
+import sys
 from itertools import product
 from typing import Any
 
@@ -242,8 +245,33 @@ def test_a_batch_in_parts_teaches_what_it_teaches_as_a_whole(weigh: bool, monkey
     whole = learn()
     monkeypatch.setattr(parts, "ENOUGH", 1)
     monkeypatch.setattr(parts, "_bytes", lambda tree: 3 if "conv1" in tree else 0)
-    assert parts.parts(theta, rest, 2) == 6 and parts.parts(theta, rest, 1) == 1
+    assert parts.count_parts(theta, rest, 2) == 6 and parts.count_parts(theta, rest, 1) == 1
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), learn(), whole)
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    assert parts.count_parts(theta, rest, 2) == 1
+
+
+ON_TWO_DEVICES = """
+import jax, jax.numpy as jnp, eqprop as ep
+from eqprop.rule import parts
+parts.ENOUGH = 1
+net = ep.Hopfield.convolutional((8, 8, 2), (4, 4), 3)
+F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
+mesh = jax.make_mesh((2,), ("examples",), axis_types=(jax.sharding.AxisType.Auto,))
+spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("examples"))
+v, s = jax.device_put(((jnp.ones((24, 8, 8, 2)), jnp.ones((24, 3))), net.rest(24)), spread)
+rule = ep.EquilibriumPropagation(ep.Symmetric(0.1))
+learned = jax.jit(lambda v, s: rule.learn(F, theta, v, s, jax.random.key(0)))(v, s)
+assert not learned.state["conv1"].sharding.is_fully_replicated  # each device has settled its share
+"""
+
+
+@pytest.mark.slow
+def test_a_batch_on_two_devices_is_learned_by_both_at_once() -> None:
+    """In a process of its own, which begins with two devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    done = subprocess.run([sys.executable, "-c", ON_TWO_DEVICES], env=os.environ | {"XLA_FLAGS": flags})
+    assert done.returncode == 0
 
 
 # ---- readouts ----

@@ -1,5 +1,6 @@
 """Settling in bfloat16, learning in float32."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -73,6 +74,14 @@ def test_a_trace_is_in_the_precision_of_the_steps() -> None:
         (lambda: ep.Block(precision="float16"), "precision='float16': choose 'bfloat16'"),  # pyright: ignore
         (lambda: ep.Block(tol=1e-4, precision="bfloat16"), r"tol=0.0001 with precision='bfloat16'.* 0.008 apart"),
         (lambda: rule(0.02, "bfloat16").check(F), r"beta=0.02 with precision='bfloat16'.*0.0625 or more"),
+        (
+            lambda: replace(rule(0.5, "bfloat16"), nudge=ep.Asymmetric(0.5, push=0.02)).check(F),
+            r"push=0.02 with precision='bfloat16'.*0.0625 or more",
+        ),
+        (
+            lambda: replace(rule(0.5, "bfloat16"), nudge=ep.Asymmetric(0.02, push=0.5)).check(F),
+            r"beta=0.02 with precision='bfloat16'.*0.0625 or more",
+        ),
         (
             lambda: ep.Block(precision="bfloat16")(F, THETA, V, 0.5, jax.tree.map(lambda u: u + 0j, NET.rest(64))),
             "complex states",

@@ -1,6 +1,7 @@
 """`eqprop.verify`: the claims hold on what is right, and say in words what is wrong with what is not."""
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from eqprop.verification.base import at_most
 from eqprop.verification.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
 from eqprop.verification.divergence import GradientOfNothing
 from eqprop.verification.dynamics import Dynamics
-from eqprop.verification.health import words
+from eqprop.verification.health import _around, _minimum, words
 from eqprop.verification.lemma import Envelope, Lemma
 from eqprop.verification.multiplier import Multiplier
 from eqprop.verification.order import Order
@@ -430,6 +431,31 @@ def test_a_phase_cut_short_is_told_with_its_residual_and_the_way_out() -> None:
     told = words(with_rule("quadratic", free=ep.Gradient(5, epsilon=0.1)))
     assert "residual" in told
     assert "raise `steps` (now 5)" in told
+
+
+def wells(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    return theta @ s**2 / 2 + beta * jnp.sum(s)
+
+
+@pytest.mark.parametrize("least", [0.05, -0.05])
+@pytest.mark.parametrize("units", [2, 2000])
+def test_the_least_curvature_is_found_in_a_large_network_without_its_matrix(units: int, least: float) -> None:
+    """Of F = ½ Σ θ_i s_i², whose curvatures are θ; unit 0, which is held at a bound, does not count."""
+    theta = jnp.linspace(least, 3, units + 1).at[0].set(-1.0).at[1].set(least)
+    low = jnp.full(units + 1, -jnp.inf).at[0].set(0.0)
+    F = ep.system(wells, space=ep.Space((units + 1,), low))
+    rule = ep.EquilibriumPropagation(ep.Symmetric(), ep.Gradient(1), ep.Gradient(1))
+    s = jnp.zeros((2, units + 1))
+    around = _around(Subject("wells", F, theta, jnp.zeros((2, 1)), s, rule), s)
+    around.look(around.x[None])
+    tracemalloc.start()
+    check = _minimum(around)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10e6
+    assert check.value == pytest.approx(least, abs=1e-3)
+    assert check.passed == (least > 0)
+    assert ("not at a minimum" in check.advice) == (least < 0)
 
 
 def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def parse(args: list[str]) -> Command:
             prog="eqprop",
             description=DESCRIPTION,
             args=args,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
 
     guess = args[1] if args[:1] == ["train"] and args[1:2] and args[1] in PRESETS else "digits"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Relaxation
 from eqprop.rule.base import Learned, Nudged
-from eqprop.rule.parts import in_parts, parts
+from eqprop.rule.parts import count_parts, learn_in_parts
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
@@ -44,8 +44,8 @@ class TwoPhase(Nudged):
         """Settle freely and at each β_k, and compare; a large batch in parts."""
         beta, w = self.nudge(key)
         learn = partial(self._learn, F, theta, beta, w)
-        count = parts(theta, s, len(beta)) if F.traceable else 1
-        return learn(v, s, weight) if count == 1 else in_parts(learn, count, theta, v, s, weight)
+        count = count_parts(theta, s, len(beta)) if F.traceable else 1
+        return learn(v, s, weight) if count == 1 else learn_in_parts(learn, count, theta, v, s, weight)
 
     def _learn(
         self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None

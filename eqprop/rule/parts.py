@@ -13,13 +13,15 @@ ENOUGH = 2**20
 """Bytes of states that keep a core busy."""
 
 
-def parts(theta: Theta, s: State, phases: int) -> int:
+def count_parts(theta: Theta, s: State, phases: int) -> int:
     """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
 
     Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot
-    be divided so, without parts that are far too small, stays whole. So does every batch on a device that is no CPU.
+    be divided so, without parts that are far too small, stays whole. So does every batch on a device that is no CPU,
+    and where there are several devices: a batch that lies on all of them would be learned by one after the other, and
+    whether it does is unknown while the program is traced.
     """
-    if jax.default_backend() != "cpu":
+    if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return 1
     examples = jax.tree.leaves(s)[0].shape[0]
     many = phases * _bytes(s) / max(_bytes(theta), ENOUGH)
@@ -27,7 +29,7 @@ def parts(theta: Theta, s: State, phases: int) -> int:
     return 1 if many <= 4 else next(fitting, 1)
 
 
-def in_parts(
+def learn_in_parts(
     learn: Callable[[Data, State, Weight], Learned], count: int, theta: Theta, v: Data, s: State, weight: Weight | None
 ) -> Learned:
     """What `learn` makes of each part of a batch, as if it had seen all of it."""

@@ -335,10 +335,11 @@ class Experiment:
 
     def _sketch(self) -> Hopfield | Resistive:
         """The layers for data of a size that fits: of images with sides that can be halved, and are not too small."""
-        if self.network.padding:  # which fits the sides of the data only
-            return replace(self, network=replace(self.network, padding=(), gains=()))._sketch()
-        side = max(self.network.kernel, 8) * 2 ** len(self.network.hidden)
-        return self.layers((side, side, 1) if self.convolves else 2, 2)
+        if self.resists:
+            return self._circuit(2, 2)
+        plain = replace(self.network, padding=())  # which fits the sides of the data only
+        side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
+        return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 
     def training_part(self, data: Dataset) -> Split:
         """The training examples that the experiment uses; refused if there are not enough."""
@@ -387,26 +388,9 @@ class Experiment:
 
     def layers(self, inputs: int | Shape, outputs: int) -> Hopfield | Resistive:
         """The layers and synapses, on which the method may put another energy."""
-        chosen, activation = self.network, ACTIVATIONS[self.network.activation]
-        if self.resists and not isinstance(inputs, tuple):
+        if self.resists and isinstance(inputs, int):
             return self._circuit(inputs, outputs)
-        if isinstance(inputs, tuple):
-            told = None if self.reads_out else outputs
-            if chosen.architecture == "residual":
-                return Hopfield.residual(inputs, chosen.hidden, told, activation=activation)
-            pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
-            stride, kernel = 2 if pool is None else 1, chosen.kernel
-            return Hopfield.convolutional(
-                inputs,
-                chosen.hidden,
-                told,
-                kernel=kernel,
-                padding=chosen.padding or None,
-                stride=stride,
-                pool=pool,
-                activation=activation,
-            )
-        return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
+        return _layers(self.network, inputs, None if self.reads_out else outputs)
 
     def _circuit(self, inputs: int, outputs: int) -> Resistive:
         chosen = self.circuit
@@ -490,6 +474,26 @@ class Experiment:
         if kind == "block":
             return Block(steps or sweeps, **shared, omega=self.settling.omega, order=order)
         return Gradient(steps or _iterations(time, self.settling.epsilon), **shared, epsilon=self.settling.epsilon)
+
+
+def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
+    """The layers and synapses; `outputs` is None where a readout takes their place."""
+    activation = ACTIVATIONS[chosen.activation]
+    if not isinstance(inputs, tuple):
+        return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
+    if chosen.architecture == "residual":
+        return Hopfield.residual(inputs, chosen.hidden, outputs, activation=activation)
+    pool = None if chosen.pool == "none" else POOLINGS[chosen.pool](2)
+    return Hopfield.convolutional(
+        inputs,
+        chosen.hidden,
+        outputs,
+        kernel=chosen.kernel,
+        padding=chosen.padding or None,
+        stride=2 if pool is None else 1,
+        pool=pool,
+        activation=activation,
+    )
 
 
 def _iterations(time: float, epsilon: float) -> int:

@@ -37,37 +37,25 @@ def symmetric(usual: Experiment) -> Experiment:
 
 
 def smooth(usual: Experiment) -> Experiment:
-    """The same network of smooth units, and smooth pooling if it pools, nudged around a circle.
+    """The same network of tanh units, with strides in place of any pooling, nudged around a circle.
 
-    The smooth step is near ρ(u) = u/2, where the others have ρ(u) = u: to send the same, weights are four times as
-    large, and so are their rates; a readout, which sees u, has half the weights and half the rate. The bound on the
-    curvature of softmax-weighted pooling is far from tight, so that block descent would take short steps: all layers
-    step at once instead, by ε = 1, as often as `eqprop train` does by default.
+    Near 0, where most units stay, tanh is the identity, as rectified units are above it: gains, rates and β serve both.
+    Where tanh bends, block descent takes shorter steps: as many as it needs to settle freely, and twice as many as
+    usual to carry the nudge. With softmax-weighted pooling, whose bound on the curvature is far from tight, steps
+    would be too short.
     """
-    factors = (4.0,) * (usual.depth - (not usual.reads_out)) + (0.5 if usual.reads_out else 1.0,)
-    gains = usual.network.gains or (usual.network.gain,) * len(factors)
-    pool = "softmax" if usual.network.pool == "max" else usual.network.pool
-    rates = usual.learning.learning_rate
-    rates = rates if len(rates) == len(factors) else (*rates[:1],) * len(factors)
     return replace(
         usual,
-        network=replace(usual.network, activation="smooth_step", pool=pool, gains=_times(gains, factors)),
+        network=replace(usual.network, activation="tanh", pool="none"),
         settling=replace(
             usual.settling,
             nudge="holomorphic",
-            relaxation="gradient",
-            epsilon=1.0,
-            omega=None,
-            order="forward",
-            free_steps=None,
-            nudged_steps=None,
+            free_steps=30,
+            tol=1e-3,
+            nudged_relaxation="block",  # which takes all its steps: the tolerance is for the free phase
+            nudged_steps=2 * (usual.settling.nudged_steps or usual.depth),
         ),
-        learning=replace(usual.learning, learning_rate=_times(rates, factors)),
     )
-
-
-def _times(values: tuple[float, ...], factors: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(value * factor for value, factor in zip(values, factors, strict=False))
 
 
 WAYS = {

@@ -102,9 +102,8 @@ INTRODUCTION = """
 Convolutional networks, trained by Equilibrium Propagation with the symmetric nudge and with the holomorphic one, by
 backpropagation through time, which is the exact gradient of the same settling, and by backpropagation in the
 feed-forward network of the same shape. Shape, epochs, minibatches and views of the images are the same for all. The
-holomorphic nudge needs smooth units, and smooth pooling where a network pools, so that its network is another one of
-the same shape, with gains, rates and relaxations of its own. *Errors*: at the end of training. *Time*: of training,
-compilation included.
+holomorphic nudge needs smooth units and no switches: its network is another one of the same shape, of tanh units, which
+settles for longer. *Errors*: at the end of training. *Time*: of training, compilation included.
 """
 
 FULL = """
