@@ -179,7 +179,7 @@ def settled(node: Node, x: float, current: Any) -> float:
     for _ in range(200):
         v = (low + high) / 2
         low, high = (v, high) if node.g * (x - v) > node.load * v + current(v) else (low, v)
-    return v  # pyright: ignore[reportPossiblyUnbound]
+    return (low + high) / 2
 
 
 @pytest.mark.parametrize("celsius", [27.0, 85.0])
@@ -261,7 +261,9 @@ CIRCUITS: dict[str, Any] = {
         3, 4, 4, 2, gain=2.0, amplification=3.0, back=0.6, source_resistance=0.2, diode=BAT42
     ),
     "currents": lambda: ep.Resistive(
-        {"input": 2, "hidden": 3, "output": 2}, [("input", "hidden"), ("hidden", "output")], sources=("hidden", "output")
+        {"input": 2, "hidden": 3, "output": 2},
+        [("input", "hidden"), ("hidden", "output")],
+        sources=("hidden", "output"),
     ),
     "currents and diodes behind an amplifier": lambda: ep.Resistive(
         {"input": 2, "hidden": 3, "output": 2},
@@ -311,7 +313,7 @@ def test_another_cost_nudges_by_constant_currents() -> None:
     F, (x, _) = ep.Total(net, ep.CrossEntropy()), examples(net)
     v = x, np.array([[1.0, 0.0], [0.0, 1.0]])
     assert spice.compare(F, random(net), v, BETAS).largest < 1e-10
-    with pytest.raises(ep.InputError, match="no SquaredError.*give the constant `currents`"):
+    with pytest.raises(ep.InputError, match=r"no SquaredError.*give the constant `currents`"):
         spice.netlist(F, random(net), (v[0][0], v[1][0]), 0.1)
 
 
@@ -338,7 +340,7 @@ def test_without_ngspice_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, 
 def test_what_ngspice_says_is_told() -> None:
     with pytest.raises(spice.SpiceError, match=r"no operating point(.|\n)*unknown"):
         spice.run("* nothing\nV1 a 0 1\nD1 a 0 unknown\n.op\n.end\n")
-    with pytest.raises(spice.SpiceError, match="longer than timeout=0.001"):
+    with pytest.raises(spice.SpiceError, match=r"longer than timeout=0\.001"):
         spice.run("* nothing\nV1 a 0 1\nR1 a 0 1\n.op\n.end\n", timeout=0.001)
 
 

@@ -30,6 +30,7 @@ ROOMS = [
     "store",
     "data",
     "provenance",
+    "spice",
     "plots",
     "verification",
     "study",

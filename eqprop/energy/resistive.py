@@ -281,7 +281,7 @@ class Resistive(Graph, Energy, Blockwise):
         return (leading or leaving)[0]
 
     def phi(self, theta: Theta, rho: Layers) -> Scalar:
-        """Minus half the power, and the currents b times the voltages that they enter at, each with its layer's share."""
+        """Minus half the power, and the currents b times the voltages where they enter, by the share of their layer."""
         return super().phi(theta | {"b": {layer: self.share(layer) * b for layer, b in theta["b"].items()}}, rho)
 
     def voltages(self, x: Array, s: Layers) -> Layers:

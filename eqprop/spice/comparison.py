@@ -32,7 +32,9 @@ class Comparison:
     def differences(self) -> tuple[dict[str, float], ...]:
         """At each β, the largest difference of each layer, in volts."""
         pairs = zip(self.library, self.ngspice, strict=True)
-        return tuple({layer: float(np.max(np.abs(ours[layer] - theirs[layer]))) for layer in ours} for ours, theirs in pairs)
+        return tuple(
+            {layer: float(np.max(np.abs(ours[layer] - theirs[layer]))) for layer in ours} for ours, theirs in pairs
+        )
 
     @property
     def largest(self) -> float:

@@ -66,9 +66,10 @@ def solve(
     ideal: Shockley = STEEP,
     timeout: float = 60.0,
 ) -> dict[str, np.ndarray]:
-    """The voltages of each layer as ngspice finds them; the first axis of v, of `currents` and of the result counts examples.
+    """The voltages of each layer as ngspice finds them.
 
-    The arguments are those of `netlist`. Each example is a run of ngspice.
+    The arguments are those of `netlist`; in v, `currents` and the result the first axis counts examples, each of which
+    is a run of ngspice.
     """
     net = circuit_of(system(F))
     names = node_names(net)
@@ -98,7 +99,9 @@ def per_kelvin() -> float:
 def _call(text: str, folder: Path, options: list[str], timeout: float) -> str:
     """What ngspice says to a netlist."""
     if not installed():
-        raise SpiceError("ngspice is not installed: on Debian and Ubuntu, apt-get install ngspice; see ngspice.sourceforge.io")
+        raise SpiceError(
+            "ngspice is not installed: on Debian and Ubuntu, apt-get install ngspice; see ngspice.sourceforge.io"
+        )
     path = folder / "circuit.cir"
     path.write_text(text)
     try:

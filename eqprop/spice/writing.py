@@ -12,11 +12,11 @@ import numpy as np
 
 from eqprop.cost import SquaredError
 from eqprop.energy import Resistive, Resistors, Shockley
-from eqprop.energy.diode import BOLTZMANN, CHARGE, KELVIN
+from eqprop.energy.diode import BOLTZMANN, CHARGE
 from eqprop.errors import InputError
 from eqprop.total import System, Total, TotalEnergy, system
 from eqprop.total.base import need
-from eqprop.types import Data, Layers, Theta
+from eqprop.types import Data, Theta
 
 STEEP = Shockley(1e-12, 1e-6)
 """What ideal diodes are written as: they drop N V_T log(1 + I/IS), less than a microvolt, and leak IS."""
@@ -43,7 +43,8 @@ def netlist(
     """The circuit of one example v = (x, y) as a SPICE netlist, whose operating point is the fixed point of F.
 
     F: `Total(Resistive(…), cost)`. θ: its conductances, as those that it is trained with.
-    beta: the nudge. `SquaredError` becomes a source of the current β (target − voltage) at each output. y may be None at 0.
+    beta: the nudge. `SquaredError` becomes a source of the current β (target − voltage) at each output. At 0, y may be
+        None.
     currents: for other costs, the constant currents that nudge the nodes of each layer, in place of `beta`.
     ideal: what ideal diodes become. They are the limit of ideality → 0.
     per_kelvin: k/q of the simulator, which idealities are corrected for. ngspice 39 has that of before 2019, so that a
@@ -57,7 +58,7 @@ def netlist(
     net = circuit_of(F)
     x, y = v
     theta, x = jax.tree.map(lambda a: np.asarray(a, float), (theta, x))
-    net.check(theta, x, {layer: np.zeros(shape) for layer, shape in net.shapes.items()})
+    net.check(theta, x, {layer: jnp.zeros(shape) for layer, shape in net.shapes.items()})
     writer = _Writer(net, _labels(net))
     writer.hold(x)
     for resistors in net.resistors:
@@ -144,7 +145,7 @@ class _Writer:
         """A voltage source at every node that is held."""
         self.section("held voltages")
         layer = self.net.clamped
-        for k, volts in enumerate(np.asarray(self.net.inputs(x)[layer], float)):
+        for k, volts in enumerate(np.asarray(self.net.inputs(jnp.asarray(x))[layer], float)):
             self.add("V", self.labels[layer, k], "0", volts)
 
     def resistors(self, synapse: Resistors, g: np.ndarray) -> None:

@@ -155,8 +155,7 @@ def bridge() -> Problem:
             outputs=["y1", "y2"],
             rails={"up": 1.0, "down": -1.0},
             diodes={"b": 2},
-            diode=Shockley(1e-3, 2.0),
-            gain=3.0,
+            diode=Shockley(1e-2, 2.0),
         )
     )
 
