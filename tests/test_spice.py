@@ -16,7 +16,7 @@ import eqprop as ep
 from eqprop import spice
 from eqprop.energy.diode import BOLTZMANN, CHARGE
 from eqprop.spice.ngspice import per_kelvin
-from eqprop.verification import SUBJECTS, verify_zoo
+from eqprop.verification import SUBJECTS, Report, verify_zoo
 from eqprop.verification.circuit import Circuit
 from eqprop.verification.proposition1 import Proposition1
 from marks import slow
@@ -44,7 +44,7 @@ def shockley(*sizes: int) -> ep.Resistive:
 def antiparallel(inputs: int, hidden: int, outputs: int) -> ep.Resistive:
     sizes = {"input": inputs + 2, "hidden": hidden, "output": outputs}
     pairs = [("input", "hidden"), ("hidden", "output")]
-    return ep.Resistive(sizes, pairs, rails=(1.0, -1.0), diodes={"hidden": [2] * hidden}, diode=BAT42)
+    return ep.Resistive(sizes, pairs, gain=20.0, rails=(1.0, -1.0), diodes={"hidden": [2] * hidden}, diode=BAT42)
 
 
 def ideal(*sizes: int) -> ep.Resistive:
@@ -332,8 +332,9 @@ def test_without_ngspice_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(spice.SpiceError, match="apt-get install ngspice"):
         spice.run("* nothing\n.op\n.end\n")
-    report = verify_zoo({"circuit, bridge": SUBJECTS["circuit, bridge"]}, (Circuit(),))
-    assert "skip" in str(report) and "ngspice is not installed" in str(report)
+    report = Report((Circuit().check(SUBJECTS["circuit, bridge"]()),))
+    assert str(report).startswith("skip") and "ngspice is not installed" in str(report)
+    assert "ngspice is not installed" in report.to_dict()["findings"][0]["skipped"]
     assert not report.passed, "nothing was checked"
 
 
