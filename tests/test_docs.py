@@ -30,6 +30,7 @@ DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop.data: [name for name in eqprop.data.__all__ if callable(getattr(eqprop.data, name))],
     eqprop.plots: [name for name in eqprop.plots.__all__ if callable(getattr(eqprop.plots, name))],
     eqprop.sklearn: eqprop.sklearn.__all__,
+    eqprop.spice: [name for name in eqprop.spice.__all__ if callable(getattr(eqprop.spice, name))],
 }
 EXAMPLES = (
     "energy.graph",
@@ -70,6 +71,8 @@ def near(a: str, b: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
+    if "ep.spice" in page.read_text() and not eqprop.spice.installed():
+        pytest.skip("ngspice is not installed: apt-get install ngspice")
     names: dict[str, Any] = {"__name__": page.stem}
     printed = ""
     for language, content in blocks(page.read_text()):

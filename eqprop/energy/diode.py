@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from eqprop.errors import InputError
@@ -72,10 +74,12 @@ class Shockley:
         most = self.scale * jnp.log1p(g * jnp.abs(u) / (self.saturation * jnp.maximum(ahead, 1e-30)))
         v = jnp.sign(u) * jnp.minimum(jnp.abs(u), jnp.where(ahead > 0, most, inf))
         low, high = jnp.minimum(u, 0), jnp.maximum(u, 0)
-        for _ in range(NEWTON):
+
+        def step(_: Any, v: Array) -> Array:
             slope = g + self.curvature(v, above, below)
-            v = jnp.clip(v + (g * (u - v) - self.current(v, above, below)) / slope, low, high)
-        return v
+            return jnp.clip(v + (g * (u - v) - self.current(v, above, below)) / slope, low, high)
+
+        return jax.lax.fori_loop(0, NEWTON, step, v)  # unrolled, it takes longer, to compile and to run
 
 
 def _arguments(z: Array, above: Array, below: Array) -> tuple[Array, Array]:

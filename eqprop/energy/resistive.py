@@ -233,6 +233,11 @@ class Resistive(Graph, Energy, Blockwise):
         )
 
     @property
+    def resistors(self) -> tuple[Resistors, ...]:
+        """The synapses, which are all resistors."""
+        return self.synapses  # pyright: ignore[reportReturnType]  (no others are taken)
+
+    @property
     def inputs_expected(self) -> int:
         """How many numbers an input x has."""
         return (self.sizes[self.clamped] - len(self.rails)) // (2 if self.mirrored else 1)
@@ -264,6 +269,20 @@ class Resistive(Graph, Energy, Blockwise):
     def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.check(theta, x, s)
         return self._content(s) - self.phi(theta, self.voltages(x, s))
+
+    def share(self, layer: str) -> float:
+        """c, how much all that happens at a layer counts: as the power of the resistors that lead to it.
+
+        Behind amplifiers, Kirchhoff's law at a node is −∂E/∂v = 0 divided by c: a nudge −β ∂C/∂v is a current of 1/c
+        times that.
+        """
+        leading = [each.share for each in self.resistors if each.post == layer]
+        leaving = [each.share for each in self.resistors if each.pre == layer]
+        return (leading or leaving)[0]
+
+    def phi(self, theta: Theta, rho: Layers) -> Scalar:
+        """Minus half the power, and the currents b times the voltages where they enter, by the share of their layer."""
+        return super().phi(theta | {"b": {layer: self.share(layer) * b for layer, b in theta["b"].items()}}, rho)
 
     def voltages(self, x: Array, s: Layers) -> Layers:
         """The voltages of all nodes, those that are held included."""
@@ -318,7 +337,7 @@ class Resistive(Graph, Energy, Blockwise):
         if kinds is None:
             return None
         each = np.reshape(kinds, self.shapes[layer])
-        factor = np.reshape(dict(self.spread).get(layer, np.ones(each.size)), each.shape)
+        factor = self.share(layer) * np.reshape(dict(self.spread).get(layer, np.ones(each.size)), each.shape)
         return jnp.asarray(factor * np.isin(each, (1, 2))), jnp.asarray(factor * np.isin(each, (-1, 2)))
 
     def _content(self, s: Layers) -> Any:

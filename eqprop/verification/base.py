@@ -93,16 +93,20 @@ def _check(what: str, value: float, wanted: str, passed: bool, advice: str) -> C
 
 @dataclass(frozen=True)
 class Finding:
-    """How a claim fared on a subject: its checks, and the numbers of its figure by name."""
+    """How a claim fared on a subject: its checks, and the numbers of its figure by name.
+
+    A claim that could not be checked, for want of something that is not part of the library, says why: in `skipped`.
+    """
 
     claim: "Claim"
     subject: str
     checks: tuple[Check, ...]
     curves: dict[str, Any] = field(default_factory=dict, repr=False)
+    skipped: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether all checks hold."""
+        """Whether all checks hold; a finding that was skipped has none that could fail."""
         return all(check.passed for check in self.checks)
 
     @property

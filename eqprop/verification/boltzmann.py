@@ -157,10 +157,12 @@ def boltzmann(subject: Subject, T: float, betas: Sequence[float]) -> Boltzmann |
 
     It is known for up to two units without bounds, and for more units if F is quadratic.
     """
+    if not is_smooth(subject):
+        return None
     v, s = subject.one()
     start, F = ravel_pytree(s)[0], Energy(subject.F, v, s)
     if len(start) in POINTS:
-        return _on_grid(F, subject.theta, start, T, betas) if is_smooth(subject) else None
+        return _on_grid(F, subject.theta, start, T, betas)
     if len(start) <= LARGEST and all(_bowl(F, subject.theta, start, beta) for beta in betas):
         return Gaussian(F, T, start)
     return None

@@ -24,7 +24,7 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether every check of every finding holds, and there is one."""
-        return bool(self.findings) and all(finding.passed for finding in self.findings)
+        return any(finding.checks for finding in self.findings) and all(finding.passed for finding in self.findings)
 
     @property
     def failures(self) -> dict[tuple[str, str], tuple[Check, ...]]:
@@ -41,6 +41,8 @@ class Report:
         for finding in self.findings:
             good = sum(check.passed for check in finding.checks)
             mark, of = ("pass" if finding.passed else "FAIL"), f"{good} of {len(finding.checks)}"
+            if finding.skipped:
+                mark, of = "skip", finding.skipped
             lines.append(f"{mark}  {finding.name:<{width}}  {of}")
             for check in finding.checks:
                 if not check.passed:
@@ -74,6 +76,7 @@ class Report:
                     "claim": f.claim.name,
                     "subject": f.subject,
                     "passed": f.passed,
+                    "skipped": f.skipped,
                     "checks": [entry(c) for c in f.checks],
                 }
                 for f in self.findings
@@ -94,7 +97,7 @@ class Report:
                 write_figure(folder / name, figures[title])
                 lines += [f"![{title}]({name})", ""]
             lines += ["| on | what | value | wanted | |", "|---|---|---|---|---|"]
-            lines += [_row(finding, check) for finding in findings for check in finding.checks]
+            lines += [row for finding in findings for row in _rows(finding)]
             lines.append("")
         lines += [footer(commands), ""]
         write_atomic(folder / "README.md", "\n".join(lines).encode())
@@ -112,6 +115,12 @@ def _summary(report: Report) -> list[str]:
 
 def _quoted(claim: Claim) -> list[str]:
     return ["```text", inspect.getdoc(claim) or "", "```"]
+
+
+def _rows(finding: Finding) -> list[str]:
+    if finding.skipped:
+        return [f"| {finding.subject} | nothing | | | {finding.skipped} |"]
+    return [_row(finding, check) for check in finding.checks]
 
 
 def _row(finding: Finding, check: Check) -> str:

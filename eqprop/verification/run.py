@@ -20,6 +20,7 @@ from eqprop.types import Array, Data, State, Theta
 from eqprop.verification.another_view import AnotherView
 from eqprop.verification.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.verification.base import Check, Claim, Finding, Subject
+from eqprop.verification.circuit import Circuit
 from eqprop.verification.clamping import ContrastiveHebbianLearning, FullClamping
 from eqprop.verification.divergence import GradientOfNothing
 from eqprop.verification.dynamics import Dynamics
@@ -56,6 +57,7 @@ CLAIMS: tuple[Claim, ...] = (
     ContrastiveHebbianLearning(),
     GradientOfNothing(),
     WeakFeedback(),
+    Circuit(),
     Stationary(),
     StochasticLemma(),
     ExpectedGradient(),

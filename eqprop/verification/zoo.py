@@ -15,6 +15,8 @@ from eqprop.energy import (
     Hopfield,
     MaxPool,
     Pooling,
+    Resistive,
+    Shockley,
     SoftmaxPool,
     half_sigmoid,
     hard_sigmoid,
@@ -127,6 +129,37 @@ def residual() -> Problem:
     return hopfield(Hopfield.residual((4, 4, 1), (2,), OUTPUTS), gain=0.4)
 
 
+def resistive(net: Resistive) -> Problem:
+    """A circuit whose conductances are well above 0, so that none is below when θ is varied."""
+
+    def theta(key: Key) -> Theta:
+        theta = net.init(key, gain=1.0)
+        return theta | {"W": {name: g + 0.1 for name, g in theta["W"].items()}}
+
+    return Problem(Total(net, SquaredError()), theta, net.space.rest, net.free["output"], inputs=(net.inputs_expected,))
+
+
+def crossbars(diode: Shockley | None = None) -> Problem:
+    """A layered circuit with diodes at its hidden nodes."""
+    return resistive(Resistive.layered(INPUTS, 6, OUTPUTS, gain=4.0, diode=diode))
+
+
+def bridge() -> Problem:
+    """Two bridges side by side between two inputs, two rails and two outputs, with diodes both ways at one node."""
+    pairs = [("x1", "a"), ("x1", "b"), ("x2", "b"), ("x2", "c"), ("a", "b"), ("b", "c"), ("a", "up"), ("c", "down")]
+    pairs += [("a", "y1"), ("b", "y1"), ("b", "y2"), ("c", "y2"), ("y1", "down"), ("y2", "up")]
+    return resistive(
+        Resistive.netlist(
+            pairs,
+            inputs=["x1", "x2"],
+            outputs=["y1", "y2"],
+            rails={"up": 1.0, "down": -1.0},
+            diodes={"b": 2},
+            diode=Shockley(1e-2, 2.0),
+        )
+    )
+
+
 def spring_theta(key: Key) -> Theta:
     a, b = jax.random.split(key)
     return {
@@ -216,6 +249,12 @@ IMAGES = {
     "residual": residual(),
 }
 
+CIRCUITS = {
+    "circuit": crossbars(),
+    "circuit, Shockley": crossbars(Shockley(1e-4, 1.1)),
+    "circuit, bridge": bridge(),
+}
+
 
 def pair(width: float = 0.05) -> Subject:
     """Two leaky units without a synapse between them, u̇ = W x(t) − u, whose inputs are W = 1/`width` strong."""
@@ -229,7 +268,7 @@ def pair(width: float = 0.05) -> Subject:
 # `eqprop verify` leaves these out to save time: other subjects have each of their features.
 SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES).items() if name not in SPARED
+    name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES | CIRCUITS).items() if name not in SPARED
 }
 # This one is so small that its distributions are known exactly, by sums over a grid of states, and over all states of
 # a Boltzmann machine.
