@@ -30,6 +30,7 @@ ROOMS = [
     "store",
     "data",
     "provenance",
+    "bench",
     "plots",
     "verification",
     "study",
