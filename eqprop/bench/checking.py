@@ -23,6 +23,10 @@ LADDER = 6
 """How many β are tried, each half of the one before."""
 
 
+CLEAR = 0.05
+"""Noise of a mean gradient, as a part of it, at which it shows the bias of others."""
+
+
 class Estimate(NamedTuple):
     """Gradients by repeated readings: their mean, and the variance of a single one, summed over θ."""
 
@@ -81,14 +85,20 @@ def certify(
         raise RefusedError(
             f"of β from {min(ladder):g} to {max(ladder):g}, fewer than two gave readings that can be used"
         )
-    still = _without_push(bench, theta, (x, y), chosen, ladder[0], readings)
-    offset = _offset(session, theta, (x, y), chosen, ladder[0], readings)
-    last = [_free(session, theta, x) for _ in range(readings)]
+    stale, session.stale = session.stale, False  # from here on, that readings repeat themselves is what is hoped for
+    try:
+        still = _without_push(bench, theta, (x, y), chosen, ladder[0], readings)
+        offset = _offset(session, theta, x, chosen, readings)
+        last = [_free(session, theta, x) for _ in range(readings)]
+    finally:
+        session.stale = stale
     observe(done := done + 1, steps)
     calls = session.count - asked
     spread, missed = _writes(session, theta)
     observe(steps, steps)
     about = session.description
+    gradients = {beta: estimate for beta, (estimate, _) in measured.items()}
+    table = _table(gradients, still, ladder[0], 1 if chosen == "clamp" else 2, repeats)
     return Certificate(
         device=about.name,
         kind=chosen,
@@ -104,7 +114,7 @@ def certify(
         clipped=float(np.mean([_at_an_end(s[k], r) for s in first for k, r in _ranges(session)])),
         dead=_dead(session, {beta: moved for beta, (_, moved) in measured.items()}, chosen),
         refused=(session.refused - refused) / max(session.count - asked, 1),
-        table=_table({beta: estimate for beta, (estimate, _) in measured.items()}, still, ladder[0], chosen, repeats),
+        table=tuple(row for row in table if betas is None or row.beta in betas),
         wanted=wanted,
     )
 
@@ -137,13 +147,13 @@ def _at_an_end(u: np.ndarray, ends: Any) -> float:
 def _ladder(
     bench: OnBench, theta: Theta, y: Any, first: list[Readings], kind: Kind, betas: Sequence[float] | None
 ) -> list[float]:
-    """The β to try, largest first, and half of the smallest, for its bias."""
+    """The β to try, largest first, down to some so weak that they show the bias of the others."""
     limit = bench.session.description.nudges[kind]
     if betas is not None:
         if not betas or not all(0 < beta <= limit.beta for beta in betas):
             raise InputError(f"betas={tuple(betas)!r}: give some above 0, and at most {limit.beta:g}")
-        chosen = sorted({float(beta) for beta in betas}, reverse=True)
-        return sorted({*chosen, *(beta / 2 for beta in chosen)}, reverse=True)
+        halves = (min(betas) / 2**k for k in range(LADDER))
+        return sorted({*map(float, betas), *halves}, reverse=True)
     most = 1.0 if kind == "clamp" else limit.beta
     if kind == "current":  # of which the errors allow less than the largest
         pull = max(float(np.abs(u).max()) for u in pushes_of(bench, theta, y, first[0], 1.0).values())
@@ -193,11 +203,7 @@ def _without_push(bench: OnBench, theta: Theta, v: Data, kind: Kind, beta: float
 def _pushed_by_nothing(session: Session, x: np.ndarray, free: Readings, kind: Kind, output: str, way: int) -> Readings:
     values = np.zeros_like(free[output]) if kind == "current" else free[output]
     least = 1.0 if kind == "clamp" else 1e-3 * way * session.description.nudges[kind].beta
-    stale, session.stale = session.stale, False  # that nothing changes is what is hoped for
-    try:
-        return session.settle(x, Drive(kind, least, {output: values}))
-    finally:
-        session.stale = stale
+    return session.settle(x, Drive(kind, least, {output: values}))
 
 
 def _gradient(bench: OnBench, theta: Theta, v: Data, w: np.ndarray, phases: list[Readings]) -> np.ndarray:
@@ -211,55 +217,62 @@ def _summary(gradients: list[np.ndarray]) -> Estimate:
 
 
 def _table(
-    measured: dict[float, Estimate], still: Estimate, at: float, kind: Kind, repeats: Sequence[int]
+    measured: dict[float, Estimate], still: Estimate, at: float, order: int, repeats: Sequence[int]
 ) -> tuple[Expected, ...]:
-    """The expected errors at each β whose half was measured too.
+    """The expected errors at each β.
 
-    Without offset and noise, the gradient at β is g + c β^p, p = 2 for a symmetric push and 1 for a one-sided one. Its
-    distance from that at β/2, extrapolated, is the bias. What noise adds to squared lengths is known, and taken off.
+    Without offset and noise, the gradient at β is g + c β^p, p = 2 for a symmetric push and 1 for a one-sided one. So
+    its distance from that at a β which is as small as noise allows, extrapolated to 0, is the bias. What noise adds to
+    squared lengths is known, and taken off. Where ideal diodes switch, a gradient has jumps in β, and the bias is known
+    within a factor of about two.
     """
-    order = 1 if kind == "clamp" else 2
     clean = {beta: e._replace(mean=e.mean - at / beta * still.mean) for beta, e in measured.items()}
     extra = {beta: (at / beta) ** 2 * still.uncertain for beta in measured}
-    rows, bias_above, length = [], float("inf"), _length(clean, extra)
-    for beta in sorted(measured, reverse=True):
-        half = next((b for b in measured if abs(b - beta / 2) < 1e-9 * beta), None)
-        if half is None:
-            continue
-        apart = float(np.sum((clean[beta].mean - clean[half].mean) ** 2))
-        apart -= clean[beta].uncertain + clean[half].uncertain + (at / beta) ** 2 * still.uncertain
-        bias = np.sqrt(max(apart, 0.0)) / (1 - 0.5**order) / length
-        bias_above = min(bias, bias_above)  # noise hides the small ones; a weaker push has no more of it
+    base = _clearest(clean, extra)
+    squared = float(np.sum(clean[base].mean ** 2))
+    length = float(np.sqrt(max(squared - clean[base].uncertain - extra[base], 1e-6 * squared, 1e-300)))
+
+    def bias(beta: float) -> float:
+        """The base and what is weaker have the bias that the next stronger one shows of the base."""
+        beta = beta if beta > base else min((b for b in measured if b > base), default=base)
+        apart = (
+            float(np.sum((clean[beta].mean - clean[base].mean) ** 2)) - clean[beta].uncertain - clean[base].uncertain
+        )
+        apart -= (at / base - at / beta) ** 2 * still.uncertain
+        return float(np.sqrt(max(apart, 0.0))) / length
+
+    rows = []
+    for beta, estimate in measured.items():
+        times = max(beta, base) / base
+        left = 1 / (1 - times**-order) if times > 1 else 1 / (2**order - 1)
         offset = at / beta * np.sqrt(max(float(np.sum(still.mean**2)) - still.uncertain, 0.0)) / length
-        noise = np.sqrt(measured[beta].variance) / length
-        rows += [Expected(beta, n, float(bias_above), float(offset), float(noise / np.sqrt(n))) for n in repeats]
+        noise = np.sqrt(estimate.variance) / length
+        rows += [Expected(beta, n, left * bias(beta), float(offset), float(noise / np.sqrt(n))) for n in repeats]
     return tuple(rows)
 
 
-def _length(clean: dict[float, Estimate], extra: dict[float, float]) -> float:
-    """How long the gradient is, by the smallest β at which noise is a small part of it, or the clearest of all."""
-    parts = {}
-    for beta, e in clean.items():
-        squared = float(np.sum(e.mean**2))
-        parts[beta] = (e.uncertain + extra[beta]) / max(squared, 1e-300)
-    clear = [beta for beta, part in parts.items() if part < 0.05]
-    beta = min(clear) if clear else min(parts, key=lambda b: parts[b])
-    squared = float(np.sum(clean[beta].mean ** 2))
-    return float(np.sqrt(max(squared - clean[beta].uncertain - extra[beta], 1e-6 * squared, 1e-300)))
+def _clearest(clean: dict[float, Estimate], extra: dict[float, float]) -> float:
+    """The smallest β at which noise is a small part of the mean gradient; the largest of all if there is none."""
+
+    def clear(beta: float) -> bool:
+        noise, squared = clean[beta].uncertain + extra[beta], float(np.sum(clean[beta].mean ** 2))
+        return noise <= CLEAR**2 * (squared - noise)
+
+    return min(filter(clear, clean), default=max(clean))
 
 
 # ---- the rest ----
 
 
-def _offset(session: Session, theta: Theta, v: Data, kind: Kind, beta: float, readings: int) -> dict[str, float]:
+def _offset(session: Session, theta: Theta, x: np.ndarray, kind: Kind, readings: int) -> dict[str, float]:
     """How far each layer moves when it is pushed by nothing: the root mean square over its nodes, beyond noise."""
     output = _output_of(session)
     found: dict[str, list[float]] = {layer: [] for layer in session.description.readings}
     for way in (1,) if kind == "clamp" else (1, -1):
         apart: dict[str, list[np.ndarray]] = {layer: [] for layer in found}
         for _ in range(readings):
-            free = _free(session, theta, v[0])
-            pushed = _pushed_by_nothing(session, v[0], free, kind, output, way)
+            free = _free(session, theta, x)
+            pushed = _pushed_by_nothing(session, x, free, kind, output, way)
             for layer in found:
                 apart[layer].append(np.mean(pushed[layer] - free[layer], axis=0))
         for layer, each in apart.items():

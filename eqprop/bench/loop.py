@@ -184,13 +184,14 @@ def _begin(trainer: Trainer, state: TrainState, run: Run | None, session: Sessio
     if run is None or not run.saved:
         return fresh
     run.clear_leftovers()
-    like = {"train": state, "reached": state.theta, "device": fresh.memory}
-    tree, notes = files.load(run.folder / "checkpoint.safetensors", like)
+    path = run.folder / "checkpoint.safetensors"
+    tree, notes = files.load(path, {"train": state, "reached": state.theta, "device": fresh.memory})
+    exact, _ = files.read(path)  # what a device remembers may have more digits than JAX has
     moment = Moment(
         tree["train"],
         tree["reached"],
         notes["written"],
-        {name: np.asarray(array) for name, array in tree["device"].items()},
+        {name: exact[f"device/{name}"] for name in fresh.memory},
         notes["history"],
         notes["counts"],
         notes["seconds"],
