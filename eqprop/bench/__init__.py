@@ -8,6 +8,7 @@ from eqprop.bench.imperfect import Imperfections
 from eqprop.bench.log import read_log
 from eqprop.bench.loop import fit, measure
 from eqprop.bench.session import Session
+from eqprop.bench.setups import Setup
 from eqprop.bench.simulated import SimulatedBench
 from eqprop.bench.solved import SolvedBench
 from eqprop.bench.system import Asked, OnBench, trainer
@@ -28,6 +29,7 @@ __all__ = [
     "Remembers",
     "Session",
     "Settled",
+    "Setup",
     "SimulatedBench",
     "SolvedBench",
     "certify",

@@ -49,7 +49,7 @@ class Session:
         device: Device,
         *,
         log: str | Path | None = None,
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         retries: int = 3,
         repeats: int = 1,
         stale: bool = True,
