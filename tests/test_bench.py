@@ -15,7 +15,9 @@ import optax
 import pytest
 
 import eqprop as ep
-from eqprop import bench
+from command import run
+from eqprop import bench, progress
+from eqprop.bench import setups
 from eqprop.bench.imperfect import converted, drifted, level
 from eqprop.bench.log import Log
 
@@ -497,3 +499,93 @@ def test_an_output_that_nothing_moves_is_found() -> None:
     with bench.Session(device) as session:
         found = bench.certify(session, F, THETA, (X, Y), betas=(0.5,))
     assert found.dead == ("output (1,)",) and any("look after the wires" in problem for problem in found.problems)
+
+
+# ---- at the command line ----
+
+MODULE = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_bench import F, THETA, simulated
+from command import run
+from eqprop import bench, progress
+from eqprop.bench import setups
+
+def good():
+    return bench.Setup(simulated(read_noise=0.001), F, THETA)
+
+def bad():
+    return bench.Setup(simulated(read_noise=0.2), F, THETA)
+
+def wrong():
+    return simulated()
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of the user's, in the folder that one is in."""
+    name = f"devices_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE.format(tests=str(Path(__file__).parent)))
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+def test_a_device_of_the_users_is_checked_and_the_status_says_whether_it_is_fit(
+    tmp_path: Path, module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--betas", "0.5", "--readings", "4", "--examples", "8"]
+    assert run("bench", "check", f"{module}:good", *options, "--report", tmp_path / "page", "--wanted", "0.9") == 0
+    shown = capsys.readouterr().out
+    assert "fit for training" in shown and "noise of a reading" in shown
+    assert json.loads((tmp_path / "page" / "certificate.json").read_text())["fit"] is True
+    assert any(entry["event"] == "settle" for entry in bench.read_log(tmp_path / "page" / "readings.jsonl"))
+    assert run("bench", "check", f"{module}:bad", *options, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["problems"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["check", "nonsense"], "module:factory"),
+        (["check", "no_such_module:make"], "No module named"),
+        (["check", "{module}:missing"], "has no function 'missing'"),
+        (["check", "{module}:wrong"], "return eqprop.bench.Setup"),
+        (["train", "{module}:good"], "the digits 64 and 10"),
+        (["train", "--resume", "nowhere"], "has no config.json"),
+        (["train", "--learning-rate", "0"], "learning_rate=0"),
+    ],
+)
+def test_what_a_command_cannot_do_is_told(
+    module: str, args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("bench", *(arg.format(module=module) for arg in args)) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+def test_the_simulated_bench_learns_the_digits_and_goes_on_after_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """8-bit readings with 1 % noise, 6-bit conductances of a range of 20 to 1 with 2 % noise; a few epochs only."""
+    faults = setups.simulated().device.faults  # pyright: ignore[reportAttributeAccessIssue]
+    assert (faults.bits, faults.states, faults.read_noise, faults.write_noise) == (8, 64, 0.01, 0.02)
+    assert setups.circuit().most == pytest.approx(20 * setups.circuit().least)
+    options = ["--epochs", "8", "--checkpoint-seconds", "0", "--json"]
+    update, seen = progress.TrainingBar.update, []
+
+    def interrupt(self: Any, moment: ep.Progress) -> None:
+        update(self, moment)
+        seen.append(moment)
+        if len(seen) == 50:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.TrainingBar, "update", interrupt)
+        assert run("bench", "train", *options, "--run-dir", tmp_path / "torn") == 130
+    assert f"eqprop bench train --resume {tmp_path / 'torn'}" in capsys.readouterr().err
+    assert run("bench", "train", "--resume", tmp_path / "torn", "--json") == 0
+    torn = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert torn["test_error"] < 9 and torn["skipped"] == 0
+    assert run("bench", "train", *options, "--run-dir", tmp_path / "whole") == 0
+    assert outcome(tmp_path / "torn") == outcome(tmp_path / "whole")

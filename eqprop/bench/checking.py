@@ -28,14 +28,14 @@ CLEAR = 0.05
 
 
 class Estimate(NamedTuple):
-    """Gradients by repeated readings: their mean, and the variance of a single one, summed over θ."""
+    """Gradients by repeated readings: for each parameter their mean, and the variance of a single one."""
 
     mean: np.ndarray
-    variance: float
+    variance: np.ndarray
     readings: int
 
     @property
-    def uncertain(self) -> float:
+    def uncertain(self) -> np.ndarray:
         """The variance of the mean."""
         return self.variance / self.readings
 
@@ -213,7 +213,7 @@ def _gradient(bench: OnBench, theta: Theta, v: Data, w: np.ndarray, phases: list
 
 
 def _summary(gradients: list[np.ndarray]) -> Estimate:
-    return Estimate(np.mean(gradients, axis=0), float(np.var(gradients, axis=0, ddof=1).sum()), len(gradients))
+    return Estimate(np.mean(gradients, axis=0), np.var(gradients, axis=0, ddof=1), len(gradients))
 
 
 def _table(
@@ -227,35 +227,38 @@ def _table(
     within a factor of about two.
     """
     clean = {beta: e._replace(mean=e.mean - at / beta * still.mean) for beta, e in measured.items()}
-    extra = {beta: (at / beta) ** 2 * still.uncertain for beta in measured}
-    base = _clearest(clean, extra)
+    known = {beta: e.uncertain + (at / beta) ** 2 * still.uncertain for beta, e in measured.items()}
+    base = _clearest(clean, known)
     squared = float(np.sum(clean[base].mean ** 2))
-    length = float(np.sqrt(max(squared - clean[base].uncertain - extra[base], 1e-6 * squared, 1e-300)))
+    length = float(np.sqrt(max(squared - known[base].sum(), 1e-6 * squared, 1e-300)))
 
     def bias(beta: float) -> float:
         """The base and what is weaker have the bias that the next stronger one shows of the base."""
         beta = beta if beta > base else min((b for b in measured if b > base), default=base)
-        apart = (
-            float(np.sum((clean[beta].mean - clean[base].mean) ** 2)) - clean[beta].uncertain - clean[base].uncertain
-        )
-        apart -= (at / base - at / beta) ** 2 * still.uncertain
-        return float(np.sqrt(max(apart, 0.0))) / length
+        unsure = measured[beta].uncertain + measured[base].uncertain + (at / base - at / beta) ** 2 * still.uncertain
+        return _surely(clean[beta].mean - clean[base].mean, unsure) / length
 
     rows = []
     for beta, estimate in measured.items():
         times = max(beta, base) / base
         left = 1 / (1 - times**-order) if times > 1 else 1 / (2**order - 1)
-        offset = at / beta * np.sqrt(max(float(np.sum(still.mean**2)) - still.uncertain, 0.0)) / length
-        noise = np.sqrt(estimate.variance) / length
-        rows += [Expected(beta, n, left * bias(beta), float(offset), float(noise / np.sqrt(n))) for n in repeats]
+        offset = at / beta * _surely(still.mean, still.uncertain) / length
+        noise = float(np.sqrt(estimate.variance.sum())) / length
+        rows += [Expected(beta, n, left * bias(beta), offset, noise / n**0.5) for n in repeats]
     return tuple(rows)
 
 
-def _clearest(clean: dict[float, Estimate], extra: dict[float, float]) -> float:
+def _surely(difference: np.ndarray, unsure: np.ndarray) -> float:
+    """The length of a difference without what noise adds to it; 0 if it may be noise altogether."""
+    squared = float(np.sum(difference**2) - np.sum(unsure))
+    return squared**0.5 if squared > 2 * float(np.sqrt(2 * np.sum(unsure**2))) else 0.0
+
+
+def _clearest(clean: dict[float, Estimate], known: dict[float, np.ndarray]) -> float:
     """The smallest β at which noise is a small part of the mean gradient; the largest of all if there is none."""
 
     def clear(beta: float) -> bool:
-        noise, squared = clean[beta].uncertain + extra[beta], float(np.sum(clean[beta].mean ** 2))
+        noise, squared = float(known[beta].sum()), float(np.sum(clean[beta].mean ** 2))
         return noise <= CLEAR**2 * (squared - noise)
 
     return min(filter(clear, clean), default=max(clean))
