@@ -20,16 +20,16 @@ from eqprop.train import Feed, Progress, Shuffled
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a device is trained: by Adam, whose rate falls by a cosine to a fiftieth, and a symmetric nudge."""
+    """How a device is trained: by Adam, whose rate falls by a cosine to a tenth, and a symmetric nudge."""
 
     device: str = "simulated"
-    epochs: int = 40
+    epochs: int = 25
     """passes over the training examples"""
     batch_size: int = 32
     """examples in a minibatch"""
     beta: float = 10.0
     """how hard the outputs are pushed, in the unit of the device; `eqprop bench check` tells which is good"""
-    learning_rate: float = 0.015
+    learning_rate: float = 0.01
     """the largest step of a parameter, as a part of its range"""
     repeats: int = 1
     """readings whose mean is taken for one"""
@@ -109,7 +109,7 @@ class Recipe:
     def rates(self, made: Setup, session: Session, feed: Feed) -> optax.Schedule:
         """The rate of each minibatch."""
         largest = self.learning_rate * session.description.theta_range.width
-        return optax.cosine_decay_schedule(largest, self.epochs * feed.batches, 0.02)
+        return optax.cosine_decay_schedule(largest, self.epochs * feed.batches, 0.1)
 
 
 def check_digits(session: Session) -> None:

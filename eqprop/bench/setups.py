@@ -19,7 +19,7 @@ from eqprop.errors import InputError
 from eqprop.total import Total
 from eqprop.types import Theta
 
-VOLTS = {"hidden": 1.0, "output": 1.5}
+VOLTS = {"hidden": 1.0, "output": 2.0}
 
 
 class Setup(NamedTuple):
