@@ -7,7 +7,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 
 from typing import TYPE_CHECKING, Any
 
-from eqprop import data, spice
+from eqprop import bench, data, spice
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
 from eqprop.energy import (
     Activation,
@@ -194,6 +194,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Wires",
     "XieSeung",
     "balanced",
+    "bench",
     "cost_of",
     "data",
     "energy_of",

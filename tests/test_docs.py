@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import eqprop
+import eqprop.bench
 import eqprop.plots
 import eqprop.sklearn
 from marks import slow_but
@@ -27,6 +28,7 @@ PAGES = slow_but(sorted((DOCS / "tutorials").glob("*.md")), DOCS / "tutorials" /
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
+    eqprop.bench: eqprop.bench.__all__,
     eqprop.data: [name for name in eqprop.data.__all__ if callable(getattr(eqprop.data, name))],
     eqprop.plots: [name for name in eqprop.plots.__all__ if callable(getattr(eqprop.plots, name))],
     eqprop.sklearn: eqprop.sklearn.__all__,

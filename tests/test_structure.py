@@ -31,6 +31,7 @@ ROOMS = [
     "data",
     "provenance",
     "spice",
+    "bench",
     "plots",
     "verification",
     "study",

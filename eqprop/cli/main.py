@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import compare, data, evaluate, reproduce, train, verify
+from eqprop.cli import bench, compare, data, evaluate, reproduce, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
@@ -13,7 +13,9 @@ from eqprop.study import PRESETS
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
 learn by being nudged and settling again."""
 
-Command = train.Train | evaluate.Evaluate | reproduce.Reproduce | compare.Compare | verify.Verify | data.Data
+Command = (
+    train.Train | evaluate.Evaluate | reproduce.Reproduce | compare.Compare | verify.Verify | data.Data | bench.Bench
+)
 
 
 def main(args: list[str] | None = None) -> int:
@@ -45,6 +47,7 @@ def parse(args: list[str]) -> Command:
             | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
             | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
             | Annotated[data.Data, tyro.conf.subcommand("data")]
+            | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
         )
         return tyro.cli(
             commands,

@@ -10,7 +10,7 @@ import optax
 
 from eqprop.compile import compiled
 from eqprop.errors import InputError
-from eqprop.rule import Rule
+from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
 from eqprop.train.rates import Rated
@@ -170,12 +170,22 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     """`update`, as a part of a larger program."""
+    return apply_learned(trainer, state, batch, learn(trainer, state, batch))
+
+
+def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
+    """What the rule makes of a minibatch."""
     v, weight, slot = batch
     start = trainer.rest(len(weight))
     if trainer.persistent:
         start = jax.tree.map(lambda p: p.at[slot].get(mode="clip"), state.particles)
     key = jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
-    learned = trainer.rule.at(state.step).learn(trainer.F, state.theta, v, start, key, weight)
+    return trainer.rule.at(state.step).learn(trainer.F, state.theta, v, start, key, weight)
+
+
+def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
+    """The state after a minibatch of which the rule has learned this; a device has no part in it."""
+    v, weight, slot = batch
     updates, optimizer = trainer.optimizer.update(learned.gradient, state.optimizer, state.theta)
     particles = state.particles
     if trainer.persistent:  # the slot of a padding row lies beyond the last, where nothing is written
