@@ -1,14 +1,15 @@
 """What the commands train: a device by its name, with the formula by which it learns and the θ that it begins with."""
 
 import importlib
-import importlib.util
 import os
 import sys
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from eqprop import spice
 from eqprop.bench.device import Device
 from eqprop.bench.imperfect import Imperfections
 from eqprop.bench.simulated import SimulatedBench
@@ -59,12 +60,18 @@ def simulated(seed: int = 0) -> Setup:
     return Setup(device, Total(net, SquaredError()), start(net, seed))
 
 
+def by_ngspice(net: Resistive, theta: Theta, x: np.ndarray, beta: float, y: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The voltages of one example as ngspice finds them."""
+    v = (x[None], None if y is None else y[None])
+    return {layer: volts[0] for layer, volts in spice.solve(Total(net, SquaredError()), theta, v, beta).items()}
+
+
 def ngspice(seed: int = 0) -> Setup:
     """The same circuit, solved by ngspice one example at a time."""
-    if importlib.util.find_spec("eqprop.spice") is None:
-        raise InputError("device 'ngspice': this version of eqprop has no eqprop.spice; take 'simulated', or your own")
+    if not spice.installed():
+        raise InputError("device 'ngspice': it is not installed; apt-get install ngspice, or take 'simulated'")
     net = circuit()
-    device = SolvedBench(net, importlib.import_module("eqprop.spice").solve, name="ngspice", volts=10.0, beta=0.5)
+    device = SolvedBench(net, by_ngspice, name="ngspice", volts=10.0, beta=0.5)
     return Setup(device, Total(net, SquaredError()), start(net, seed))
 
 
