@@ -7,7 +7,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 
 from typing import TYPE_CHECKING, Any
 
-from eqprop import data
+from eqprop import data, device
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
 from eqprop.energy import (
     Activation,
@@ -196,6 +196,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "balanced",
     "cost_of",
     "data",
+    "device",
     "energy_of",
     "fit",
     "half_sigmoid",
