@@ -7,7 +7,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 
 from typing import TYPE_CHECKING, Any
 
-from eqprop import bench, data, spice
+from eqprop import bench, data, device, spice
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
 from eqprop.energy import (
     Activation,
@@ -197,6 +197,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "bench",
     "cost_of",
     "data",
+    "device",
     "energy_of",
     "fit",
     "half_sigmoid",

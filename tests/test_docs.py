@@ -18,23 +18,31 @@ import pytest
 
 import eqprop
 import eqprop.bench
+import eqprop.device
 import eqprop.plots
 import eqprop.sklearn
 from marks import slow_but
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = slow_but(sorted((DOCS / "tutorials").glob("*.md")), DOCS / "tutorials" / "first-energy.md")
+PAGES = slow_but(
+    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md"], DOCS / "tutorials" / "first-energy.md"
+)
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop: [name for name in eqprop.__all__ if not inspect.ismodule(getattr(eqprop, name))],
     eqprop.bench: eqprop.bench.__all__,
+    eqprop.device: eqprop.device.__all__,
     eqprop.data: [name for name in eqprop.data.__all__ if callable(getattr(eqprop.data, name))],
     eqprop.plots: [name for name in eqprop.plots.__all__ if callable(getattr(eqprop.plots, name))],
     eqprop.sklearn: eqprop.sklearn.__all__,
     eqprop.spice: [name for name in eqprop.spice.__all__ if callable(getattr(eqprop.spice, name))],
 }
 EXAMPLES = (
+    "device.base",
+    "device.diodes",
+    "device.read",
+    "device.writing",
     "energy.graph",
     "nudge",
     "relax.block",

@@ -26,6 +26,7 @@ ROOMS = [
     "nudge",
     "relax",
     "rule",
+    "device",
     "train",
     "store",
     "data",

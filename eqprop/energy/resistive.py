@@ -124,6 +124,7 @@ class Resistive(Graph, Energy, Blockwise):
         amplification: float = 1.0,
         back: float | None = None,
         source_resistance: float = 0.0,
+        spread: Mapping[str, Sequence[float]] | None = None,
         least: float = 0.0,
         most: float = inf,
     ) -> Self:
@@ -138,6 +139,7 @@ class Resistive(Graph, Energy, Blockwise):
         amplification: A, by which an amplifier behind each hidden layer multiplies voltages.
         back: by which it multiplies currents on their way back; None: 1/A.
         source_resistance: that of each input's source, or 0.
+        spread: factors of the diodes' saturation current by layer, as `device.diode_spread` draws them.
         least, most: the range of every conductance.
 
             >>> net = Resistive.layered(784, 1024, 10)
@@ -176,6 +178,7 @@ class Resistive(Graph, Energy, Blockwise):
             clamped=first,
             diodes=diodes,
             diode=diode,
+            spread=spread,
             gain=gain,
             mirrored=True,
             rails=rails,

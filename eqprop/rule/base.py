@@ -10,6 +10,7 @@ from eqprop.compile import compiled
 from eqprop.nudge import Nudge
 from eqprop.relax import Info, Relaxation
 from eqprop.relax.base import check_batch
+from eqprop.rule.reading import Reading
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
@@ -47,9 +48,9 @@ class Rule(eqx.Module):
     """The names of what it measures beside the gradient."""
 
     def check(self, F: System) -> None:
-        """Refuse an F that lacks what the rule, its relaxations or its nudge need."""
+        """Refuse an F that lacks what the rule, its relaxations, its nudge or its reading need."""
         for part in vars(self).values():
-            if isinstance(part, Relaxation | Nudge):
+            if isinstance(part, Relaxation | Nudge | Reading):
                 part.check(F)
 
     def at(self, step: Any) -> Self:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from eqprop.errors import InputError
 from eqprop.relax import Block, Relaxation
 from eqprop.rule.base import Learned, Rule
+from eqprop.rule.reading import Exact, Reading
 from eqprop.total import Outputs, System, need, require_energy
 from eqprop.types import Array, Data, Key, Layers, Number, Theta, Weight
 
@@ -32,6 +33,8 @@ class Clamping(Rule):
         def clamped(self) -> Relaxation: ...
     else:
         clamped: eqx.AbstractVar[Relaxation]
+    reading: Reading = eqx.field(default=Exact(), kw_only=True)
+    """How the settled states are measured before they are compared; by default they are known exactly."""
     measures: ClassVar[tuple[str, ...]] = ("objective", "other_mode")
 
     @property
@@ -46,6 +49,7 @@ class Clamping(Rule):
         outputs.require_no_penalty(type(self).__name__)
         self.free.check(F)
         self.clamped.check(outputs.clamped(()))
+        self.reading.check(F)
 
     def learn(self, F: System, theta: Theta, v: Data, s: Layers, key: Key, weight: Weight | None = None) -> Learned:
         """The gradient, and the free fixed points."""
@@ -58,11 +62,11 @@ class Clamping(Rule):
         if others:  # a network without hidden layers has nothing left to settle
             rest = outputs.clamped(tuple(held))
             settled, info_clamped = self.clamped.settle(rest, theta, (v, held), 0.0, others)
-        s_clamped = settled | held
+        read_free, read_clamped = self.reading.each([s_free, settled | held], key)
 
         def gap(theta: Theta) -> Array:
             energy = jax.vmap(outputs.energy_at, in_axes=(None, 0, 0))
-            return (energy(theta, v, s_clamped) - energy(theta, v, s_free)) / eta
+            return (energy(theta, v, read_clamped) - energy(theta, v, read_free)) / eta
 
         gradient = jax.grad(lambda theta: jnp.average(gap(theta), weights=weight))(theta)
         objective = gap(theta)

@@ -11,8 +11,12 @@ from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Relaxation
 from eqprop.rule.base import Learned, Nudged
 from eqprop.rule.parts import count_parts, learn_in_parts
+from eqprop.rule.reading import Exact, Reading
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
+
+READ = 1
+"""Told apart from the key that the nudge is drawn with."""
 
 
 def as_complex(s: State) -> State:
@@ -21,7 +25,7 @@ def as_complex(s: State) -> State:
 
 
 class Settled(NamedTuple):
-    """What the phases came to: free states, the β_k with their weights w_k, and the states s^{β_k} (first axis k)."""
+    """What is read of the phases: free states, the β_k with weights w_k, and the states s^{β_k} (first axis k)."""
 
     free: State
     beta: Array
@@ -30,11 +34,15 @@ class Settled(NamedTuple):
 
 
 class TwoPhase(Nudged):
-    """Rules of a free phase and nudged ones: `free` settles at β = 0, `nudged` at each β_k from the free state."""
+    """Rules of a free phase and nudged ones: `free` settles at β = 0, `nudged` at each β_k from the free state.
+
+    `reading` is how the settled states are measured before they are compared; by default they are known exactly.
+    """
 
     nudge: Nudge = Symmetric(0.5)
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
     nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
+    reading: Reading = Exact()
 
     @abc.abstractmethod
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:
@@ -45,10 +53,11 @@ class TwoPhase(Nudged):
         beta, w = self.nudge(key)
         learn = partial(self._learn, F, theta, beta, w)
         count = count_parts(theta, s, len(beta)) if F.traceable else 1
-        return learn(v, s, weight) if count == 1 else learn_in_parts(learn, count, theta, v, s, weight)
+        key = jax.random.fold_in(key, READ)
+        return learn(v, s, weight, key) if count == 1 else learn_in_parts(learn, count, theta, v, s, weight, key)
 
     def _learn(
-        self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None
+        self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None, key: Key
     ) -> Learned:
         s_free, free = self.free.settle(F, theta, v, 0.0, s)
         pulled = beta[1:] if self.nudge.uses_free else beta
@@ -56,8 +65,16 @@ class TwoPhase(Nudged):
         states, nudged = self.nudged.settle_each(F, theta, v, pulled, start)
         if self.nudge.uses_free:
             states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
-        gradient = self.gradient(F, theta, v, Settled(s_free, beta, w, states), weight)
+        gradient = self.gradient(F, theta, v, self._read(s_free, beta, w, states, key), weight)
         return Learned(gradient, s_free, {"free": free, "nudged": nudged}, {})
+
+    def _read(self, s_free: State, beta: Array, w: Array, states: State, key: Key) -> Settled:
+        """What is measured of the phases; the free one once, also where it is among the states."""
+        read = self.reading(states, key)
+        if self.nudge.uses_free:
+            return Settled(jax.tree.map(lambda u: u[0], read), beta, w, read)
+        (free,) = self.reading.each([s_free], jax.random.fold_in(key, READ))
+        return Settled(free, beta, w, read)
 
 
 class EquilibriumPropagation(TwoPhase):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.rule.base import Learned
-from eqprop.types import Array, Data, State, Theta, Weight
+from eqprop.types import Array, Data, Key, State, Theta, Weight
 
 ENOUGH = 2**20
 """Bytes of states that keep a core busy."""
@@ -30,22 +30,30 @@ def count_parts(theta: Theta, s: State, phases: int) -> int:
 
 
 def learn_in_parts(
-    learn: Callable[[Data, State, Weight], Learned], count: int, theta: Theta, v: Data, s: State, weight: Weight | None
+    learn: Callable[[Data, State, Weight, Key], Learned],
+    count: int,
+    theta: Theta,
+    v: Data,
+    s: State,
+    weight: Weight | None,
+    key: Key,
 ) -> Learned:
-    """What `learn` makes of each part of a batch, as if it had seen all of it."""
+    """What `learn` makes of each part of a batch, as if it had seen all of it; each part has a key of its own."""
     if weight is None:
         weight = jnp.ones(jax.tree.leaves(s)[0].shape[0])
     total = jnp.sum(weight)
 
-    def one(gradient: Theta, part: tuple[Data, State, Array]) -> tuple[Theta, Any]:
-        v, s, weight = part
+    def one(gradient: Theta, part: tuple[Data, State, Array, Key]) -> tuple[Theta, Any]:
+        v, s, weight, key = part
         share = jnp.sum(weight) / total
-        learned = learn(v, s, jnp.where(share > 0, weight, 1))  # of a part that weighs nothing, an average is none
+        learned = learn(v, s, jnp.where(share > 0, weight, 1), key)  # of a part that weighs nothing, an average is none
         gradient = jax.tree.map(lambda all_, more: (all_ + share * more).astype(all_.dtype), gradient, learned.gradient)
         return gradient, (learned.state, learned.phases, learned.measured)
 
     split = jax.tree.map(lambda a: a.reshape(count, -1, *a.shape[1:]), (v, s, weight))
-    gradient, (state, phases, measured) = jax.lax.scan(one, jax.tree.map(jnp.zeros_like, theta), split)
+    gradient, (state, phases, measured) = jax.lax.scan(
+        one, jax.tree.map(jnp.zeros_like, theta), (*split, jax.random.split(key, count))
+    )
     state, measured = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (state, measured))
     phases = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1), phases)
     return Learned(gradient, state, phases, measured)
