@@ -13,7 +13,7 @@ import eqprop as ep
 from benchmarks.apart import apart, one_core
 from benchmarks.colours import TwoColours
 from benchmarks.memory import peak
-from benchmarks.report import Report
+from benchmarks.report import Report, cell
 from benchmarks.timing import Seconds, race, spread
 from eqprop.errors import InputError
 from eqprop.relax import Relaxation
@@ -160,7 +160,8 @@ def beside_torch(name: str, short: bool) -> dict[str, Any]:
     theta, v = problem(schedule.net)
     free, nudged = (schedule.free // 10, schedule.nudged // 10) if short else (schedule.free, schedule.nudged)
     turns = {"ours": ours(schedule, free, nudged, theta, v), "theirs": Eager(schedule, free, nudged, theta, v).update}
-    times = race(turns, 2 if short else 3, time.process_time)
+    turns["ours"]()  # compiles; PyTorch is warm from the check
+    times = race(turns, 2 if short else 1, time.process_time, warm=True)  # one turn has hundreds of steps
     return beside(times["ours"], times["theirs"])
 
 
@@ -252,7 +253,7 @@ def beside_convolutions(short: bool) -> dict[str, Any]:
     update, theta = best()
     count = 2 if short else 5
     turns = {"ours": repeated(update, theta, count), "bare": repeated(convolutions(theta), theta, count)}
-    times = {name: spent / count for name, spent in race(turns, 2 if short else 5, time.process_time).items()}
+    times = {name: spent / count for name, spent in race(turns, 2 if short else 3, time.process_time).items()}
     return beside(times["ours"], times["bare"])
 
 
@@ -275,8 +276,10 @@ def run(short: bool) -> Report:
     columns = ("ours, s", "other, s", "ours / other", "temporary, MB", "peak, MB")
     rows: list[dict[str, Any]] = []
     for what, call in calls.items():
-        print(f"  {what}", flush=True)
-        rows.append({"update": what} | dict.fromkeys(columns) | apart(f"images.{call}", one_core()))
+        print(f"  {what} …", flush=True)
+        found = apart(f"images.{call}", one_core())
+        print("    " + ", ".join(f"{name}: {cell(value)}" for name, value in found.items()), flush=True)
+        rows.append({"update": what} | dict.fromkeys(columns) | found)
     synchronous, colours, bare = (row["ours / other"]["median"] for row in rows[:3])
     temporary, greatest = (100 * (rows[-1][f"{of}, MB"] / rows[3][f"{of}, MB"] - 1) for of in ("temporary", "peak"))
     text = TEXT.format(
