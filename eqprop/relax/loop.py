@@ -71,7 +71,8 @@ def _kept_apart(s: State) -> State:
     """The state itself, in a way that XLA cannot look through.
 
     Otherwise XLA would compute the last step again wherever the settled state is read; with convolutions, that took a
-    quarter of an update. Networks of vectors lose nothing by it, and compile a tenth sooner without.
+    quarter of an update. Networks of vectors do without it: their first call took up to 7 % longer with it, though
+    training steps were 5 and 8 % quicker in the two trainings measured.
     """
     units = jnp.ravel(jax.tree.leaves(s)[0])
     if not units.size:
