@@ -34,11 +34,26 @@ def main(
 ) -> None:
     """Measure, print tables, and write JSON, figures and a Markdown report.
 
+    - schedule: the paper's training step beside eager PyTorch
+    - floor: a training step beside its bare matrix products
+    - settle: steps to a residual, by relaxation and depth
+    - gradient: how β and the number of sweeps turn the gradient
+    - error: seconds of training to an error on MNIST, the longest of all
+    - memory: peak memory beside backpropagation through time
+    - growth: how time grows with width, depth and examples
+    - tabular: the estimators beside scikit-learn's perceptrons
+    - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
+    - sweeps: how near the gradient few sweeps come on CIFAR-10
+    - versions: this checkout beside another one
+
+    A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.
+
     Args:
         names: which benchmarks; none: all of them.
-        short: fewer rounds, smaller problems: a few minutes in all.
+        short: fewer rounds and smaller problems: rough figures, much sooner.
         out: where the results go; None: docs/benchmarks, or build/benchmarks in short mode.
-        other: another checkout of eqprop, for `versions`, which is left out without.
+        other: another checkout of eqprop, as `git worktree add ../old COMMIT` makes one, for `versions`, which is left
+            out without.
     """
     failed = False
     for name in names or [name for name in Name.__args__ if name != "versions" or other]:
@@ -57,4 +72,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    tyro.cli(main, prog="python -m benchmarks")

@@ -5,6 +5,7 @@ versions have, and an adapter makes up for the names that differ.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -76,7 +77,9 @@ def settling(theta: Any, x: Any) -> Callable[[], Any]:
     return work
 
 
-def main(weights: str, pieces: dict[str, int]) -> None:
+def main(weights: str, pieces: dict[str, int], cores: list[int]) -> None:
+    if cores:  # before a library starts its threads
+        os.sched_setaffinity(0, cores)
     print(json.dumps(timed(load)), flush=True)
     import jax.numpy as jnp
     import numpy as np
@@ -96,4 +99,4 @@ def main(weights: str, pieces: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,9 +1,6 @@
 """An update of a network for images beside eager PyTorch at published schedules, beside its bare convolutions, and its
 memory."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import eqprop as ep
+from benchmarks.apart import apart, one_core
 from benchmarks.colours import TwoColours
 from benchmarks.memory import peak
-from benchmarks.report import Report
-from benchmarks.timing import race, spread
+from benchmarks.report import Report, cell
+from benchmarks.timing import Seconds, race, spread
 from eqprop.errors import InputError
 from eqprop.relax import Relaxation
 
@@ -39,8 +37,13 @@ with `Block` on a network whose blocks are the two colours. Before timing, both 
 (a cosine of 0.99 for every kernel after 10 + 2 × 6 steps from rest; in float64 it is 1).
 
 *Bare* is an update of two sweeps there and back and two nudged ones beside its convolutions alone: as many as it
-needs, of the same shapes, forward and to the kernel, in parts of the same size. *Memory* is the peak of a fresh
-process in an update of so many free sweeps, compilation included.
+needs, of the same shapes, forward and to the kernel, in parts of the same size. *Memory* is that of an update of so
+many free sweeps: *temporary* is what XLA says the compiled program needs beside its arguments and results, *peak* the
+greatest resident memory of a fresh process, compilation included.
+
+At their schedules our update takes {synchronous:.2f} times as long as PyTorch's with synchronous steps, and
+{colours:.2f} times with two colours. An update of ours takes {bare:.2f} times as long as its bare convolutions.
+From {first} to {last} sweeps its temporary memory changes by {temporary:+.1f} % and its peak by {peak:+.1f} %.
 """
 
 
@@ -157,10 +160,14 @@ def beside_torch(name: str, short: bool) -> dict[str, Any]:
     theta, v = problem(schedule.net)
     free, nudged = (schedule.free // 10, schedule.nudged // 10) if short else (schedule.free, schedule.nudged)
     turns = {"ours": ours(schedule, free, nudged, theta, v), "theirs": Eager(schedule, free, nudged, theta, v).update}
-    times = race(turns, 2 if short else 3, time.process_time)
-    return {"ours, s": spread(times["ours"]), "other, s": spread(times["theirs"])} | {
-        "ours / other": spread(times["ours"] / times["theirs"])
-    }
+    turns["ours"]()  # compiles; PyTorch is warm from the check
+    times = race(turns, 2 if short else 1, time.process_time, warm=True)  # one turn has hundreds of steps
+    return beside(times["ours"], times["theirs"])
+
+
+def beside(ours: Seconds, other: Seconds) -> dict[str, Any]:
+    """Columns of the table."""
+    return {"ours, s": spread(ours), "other, s": spread(other), "ours / other": spread(ours / other)}
 
 
 def best(count: int = 2) -> tuple[Any, Any]:
@@ -246,36 +253,46 @@ def beside_convolutions(short: bool) -> dict[str, Any]:
     update, theta = best()
     count = 2 if short else 5
     turns = {"ours": repeated(update, theta, count), "bare": repeated(convolutions(theta), theta, count)}
-    times = {name: spent / count for name, spent in race(turns, 2 if short else 5, time.process_time).items()}
-    return {"ours, s": spread(times["ours"]), "other, s": spread(times["bare"])} | {
-        "ours / other": spread(times["ours"] / times["bare"])
-    }
+    times = {name: spent / count for name, spent in race(turns, 2 if short else 3, time.process_time).items()}
+    return beside(times["ours"], times["bare"])
 
 
-def megabytes(sweeps: int) -> float:
+def megabytes(sweeps: int) -> dict[str, float]:
     """Of an update of so many free sweeps; to be called in a fresh process."""
     update, theta = best(sweeps)
-    jax.block_until_ready(jax.jit(update)(theta))
-    return peak() / 1e6
-
-
-def apart(call: str) -> Any:
-    """What a function of this file finds in a fresh process."""
-    code = f"import json; from benchmarks import images; print(json.dumps(images.{call}))"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    program = jax.jit(update).lower(theta).compile()
+    jax.block_until_ready(program(theta))
+    analysis: Any = program.memory_analysis()
+    return {"temporary, MB": analysis.temp_size_in_bytes / 1e6, "peak, MB": peak() / 1e6}
 
 
 def run(short: bool) -> Report:
-    none = {"ours, s": None, "other, s": None, "ours / other": None, "peak, MB": None}
+    calls = {
+        f"{name}, {schedule.free} + 2 × {schedule.nudged}, beside PyTorch": f"beside_torch({name!r}, {short})"
+        for name, schedule in SCHEDULES.items()
+    }
+    calls["2 both + 2 × 2 backward, beside bare convolutions"] = f"beside_convolutions({short})"
+    calls |= {f"{sweeps} both + 2 × 2 backward, memory": f"megabytes({sweeps})" for sweeps in SWEEPS}
+    columns = ("ours, s", "other, s", "ours / other", "temporary, MB", "peak, MB")
     rows: list[dict[str, Any]] = []
-    for name, schedule in SCHEDULES.items():
-        what = f"{name}, {schedule.free} + 2 × {schedule.nudged}, beside PyTorch"
-        rows.append({"update": what} | none | apart(f"beside_torch({name!r}, {short})"))
-    rows.append({"update": "2 both + 2 × 2 backward, beside bare convolutions"} | none)
-    rows[-1] |= apart(f"beside_convolutions({short})")
-    for sweeps in SWEEPS:
-        rows.append({"update": f"{sweeps} sweeps, memory"} | none | {"peak, MB": apart(f"megabytes({sweeps})")})
-    cut = ", and here a tenth of these steps" if short else ""
-    text = TEXT.format(batch=BATCH, net="-".join(map(str, CHANNELS)), beta=BETA, cut=cut)
+    for what, call in calls.items():
+        print(f"  {what} …", flush=True)
+        found = apart(f"images.{call}", one_core())
+        print("    " + ", ".join(f"{name}: {cell(value)}" for name, value in found.items()), flush=True)
+        rows.append({"update": what} | dict.fromkeys(columns) | found)
+    synchronous, colours, bare = (row["ours / other"]["median"] for row in rows[:3])
+    temporary, greatest = (100 * (rows[-1][f"{of}, MB"] / rows[3][f"{of}, MB"] - 1) for of in ("temporary", "peak"))
+    text = TEXT.format(
+        batch=BATCH,
+        net="-".join(map(str, CHANNELS)),
+        beta=BETA,
+        cut=", and here a tenth of these steps" if short else "",
+        synchronous=synchronous,
+        colours=colours,
+        bare=bare,
+        first=SWEEPS[0],
+        last=SWEEPS[-1],
+        temporary=temporary,
+        peak=greatest,
+    )
     return Report("Networks for images: an update", text, rows)

@@ -1,8 +1,6 @@
 """Peak memory of a gradient as the network settles longer: Equilibrium Propagation and backpropagation through time."""
 
-import json
 import resource
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import eqprop as ep
+from benchmarks.apart import apart
 from benchmarks.report import Report
 from eqprop.plots import FIRST, SECOND
 
@@ -75,18 +74,11 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def measure_apart(way: str, steps: int) -> dict[str, float]:
-    """`measure` in a fresh process: a peak does not come down again."""
-    code = f"import json; from benchmarks.memory import measure; print(json.dumps(measure({way!r}, {steps})))"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def run(short: bool) -> Report:
     """Measure both ways at every number of steps; it takes a minute at most, so `short` changes nothing."""
     rows: list[dict[str, Any]] = []
     for steps in STEPS:
-        found = {way: measure_apart(way, steps) for way in WAYS}
+        found = {way: apart(f"memory.measure({way!r}, {steps})") for way in WAYS}
         columns = {f"{way}, {what} MB": megabytes for way in WAYS for what, megabytes in found[way].items()}
         rows.append({"steps": steps} | columns)
     percent = {

@@ -1,9 +1,6 @@
 """The paper's schedule, minibatch by minibatch, beside the same in eager PyTorch, written in four ways."""
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +11,7 @@ import numpy as np
 import optax
 
 import eqprop as ep
+from benchmarks.apart import apart
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
 from eqprop.errors import InputError
@@ -304,14 +302,6 @@ def measure(threads: int, short: bool) -> dict[str, dict[str, list[float]]]:
     return seconds
 
 
-def measure_apart(cores: set[int] | None, threads: int, short: bool) -> dict[str, dict[str, list[float]]]:
-    """`measure` in a fresh process, bound to `cores` before either library starts its threads."""
-    bind = f"import os; os.sched_setaffinity(0, {cores}); " if cores else ""
-    code = f"{bind}import json; from benchmarks.schedule import measure; print(json.dumps(measure({threads}, {short})))"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def run(short: bool) -> Report:
     """Race on one thread and on all."""
     if hasattr(os, "sched_getaffinity"):
@@ -322,7 +312,7 @@ def run(short: bool) -> Report:
         note = " This system cannot bind a process to one core, so there are no rows for one thread."
     rows = []
     for threads, group in settings.items():
-        for net, seconds in measure_apart(group, threads, short).items():
+        for net, seconds in apart(f"schedule.measure({threads}, {short})", group).items():
             times = {name: np.array(spent) for name, spent in seconds.items()}
             rows.append(
                 {"net, iterations": net, "threads": threads, "ours, ms per minibatch": spread(1e3 * times["ours"])}

@@ -1,5 +1,6 @@
 """Another checkout of eqprop beside this one: is any of what is done most slower than it was?"""
 
+import compileall
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.apart import one_core
 from benchmarks.nets import trained
 from benchmarks.report import Report
 from benchmarks.timing import spread
@@ -23,22 +25,24 @@ TASKS = ("default", "published", "settling")
 IMAGES = 500
 
 TEXT = """
-This checkout ({here}) and another one ({there}): ratios of time, below 1 where this one is quicker. Each round starts a
-fresh process of either, on the same core; the two then take turns, and each begins every other turn. *CPU* is the time
-of the processor, which other work on the machine disturbs less than *wall*, that of the clock. *Least* is the ratio of
-the least CPU times of all turns. *Default* trains with the settings of `eqprop train mnist`, *published* with those of
-`eqprop reproduce as-published`: gathering, rule, optimizer and metrics, in the compiled loop. *Settling* takes {images}
-MNIST images from rest to a residual of 1e-4, by the free phase of `EquilibriumPropagation()`, with weights that were
-trained on 4,000 images for five epochs.
-*First call*: the first minibatches, or images, in a fresh process, for which the program is traced and compiled.
+This checkout ({here}) and another one ({there}): ratios of time, below 1 where this one is
+quicker. Each round starts a fresh process of either, on the same core; the two then take turns, and each begins every
+other turn. *CPU* is the time of the processor, which other work on the machine disturbs less than *wall*, that of the
+clock. *Least* is the ratio of the least CPU times of all turns. *Default* trains with the settings of
+`eqprop train mnist`, *published* with those of `eqprop reproduce as-published`: gathering, rule, optimizer and metrics,
+in the compiled loop. *Settling* takes {images} MNIST images from rest to a residual of 1e-4, by the free phase of
+`EquilibriumPropagation()`, with weights that were trained on 4,000 images for five epochs. *First call*: the first
+minibatches, or images, in a fresh process, for which the program is traced and compiled. *Import* is that of `eqprop`,
+whose files Python has compiled to bytecode before.
 """
 
 
 class Contender:
     """A process of one version, on one core, which does what it is asked to and nothing at other times."""
 
-    def __init__(self, checkout: Path, weights: Path, pieces: dict[str, int]):
-        command = [sys.executable, "-P", str(Path(__file__).parent / "contender.py"), str(weights), json.dumps(pieces)]
+    def __init__(self, checkout: Path, weights: Path, pieces: dict[str, int], cores: list[int]):
+        script = Path(__file__).parent / "contender.py"
+        command = [sys.executable, "-P", str(script), str(weights), json.dumps(pieces), json.dumps(cores)]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
         self.process = subprocess.Popen(
             command,
@@ -71,8 +75,8 @@ def run(short: bool, other: Path) -> Report:
     if not (other / "eqprop" / "__init__.py").exists():
         raise InputError(f"other={other}: there is no eqprop in it; make one by `git worktree add {other} COMMIT`")
     rounds, turns = (1, 3) if short else (3, 5)
-    core = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {core})  # and so are the processes that it starts
+    for checkout in (other, HERE):  # as Python does itself at a first import, unless it is told not to
+        compileall.compile_dir(checkout / "eqprop", quiet=1)
     times: dict[tuple[str, str], list[tuple[dict[str, Any], ...]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         weights = {hidden: keep(hidden, Path(folder) / f"{hidden}.npz") for hidden in (1, 2, 3)}
@@ -103,7 +107,8 @@ def compete(
 ) -> Iterable[tuple[tuple[str, bool], tuple[dict[str, Any], ...]]]:
     """What both took for each task in turns, as pairs in the order of the checkouts, and whether it was the first."""
     order = (0, 1) if number % 2 == 0 else (1, 0)
-    contenders = {k: Contender(checkouts[k], weights, pieces) for k in order}
+    cores = list(one_core() or ())
+    contenders = {k: Contender(checkouts[k], weights, pieces, cores) for k in order}
     yield ("import", False), tuple(contenders[k].imported for k in (0, 1))
     for task in TASKS:
         for turn in range(turns + 1):

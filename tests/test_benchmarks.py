@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from benchmarks.__main__ import Name
+from benchmarks.apart import apart, one_core
 from benchmarks.report import Report, publish
 from benchmarks.settle import steps_to
 from benchmarks.timing import race, spread
@@ -24,6 +26,13 @@ def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
 
 def test_a_spread_is_the_median_with_quartiles() -> None:
     assert spread(range(101)) == {"median": 50, "low": 25, "high": 75}
+
+
+def test_a_process_of_its_own_answers_and_is_bound_to_its_cores() -> None:
+    assert apart("timing.spread(range(101))") == spread(range(101))
+    if hasattr(os, "sched_getaffinity"):
+        cores = one_core()
+        assert cores and apart("timing.spread(list(__import__('os').sched_getaffinity(0)))", cores) == spread([*cores])
 
 
 def test_steps_to_a_tolerance_are_counted_from_the_start() -> None:

@@ -389,3 +389,18 @@ def test_an_example_that_diverges_leaves_the_others_alone() -> None:
 def test_no_examples_settle_to_none() -> None:
     s, info = ep.Gradient(steps=3)(lambda theta, v, beta, s: (s - v) ** 2, 1.0, jnp.zeros(0), 0.0, jnp.zeros(0))
     assert s.shape == info.steps.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "apart"),
+    [
+        (ep.Hopfield.layered(4, 3, 2), np.ones((3, 4)), False),
+        (ep.Hopfield.convolutional((4, 4, 1), (2,), 2, pool=None), np.ones((3, 4, 4, 1)), True),
+    ],
+    ids=["vectors", "images"],
+)
+def test_only_settled_states_of_images_pay_for_being_kept_apart(net: ep.Hopfield, x: np.ndarray, apart: bool) -> None:
+    theta = net.init(jax.random.key(0))
+    F = ep.Total(net, ep.SquaredError())
+    program = jax.make_jaxpr(lambda s: ep.Block(2, omega=1.0).settle(F, theta, (x, None), 0.0, s)[0])(net.rest(3))
+    assert ("cond[" in str(program)) is apart

@@ -63,14 +63,16 @@ def loop(relaxation: Stopping, step: Callable[[Settling], Settling], settling: S
 
     last = relaxation.steps - 1
     settled = after(last, jax.lax.fori_loop(0, last, blind, settling))
-    return settled._replace(s=_kept_apart(settled.s))
+    of_images = any(u.ndim > settled.residual.ndim + 1 for u in jax.tree.leaves(settled.s))
+    return settled._replace(s=_kept_apart(settled.s)) if of_images else settled
 
 
 def _kept_apart(s: State) -> State:
     """The state itself, in a way that XLA cannot look through.
 
     Otherwise XLA would compute the last step again wherever the settled state is read; with convolutions, that took a
-    quarter of an update.
+    quarter of an update. Networks of vectors do without it: their first call took up to 7 % longer with it, though
+    training steps were 5 and 8 % quicker in the two trainings measured.
     """
     units = jnp.ravel(jax.tree.leaves(s)[0])
     if not units.size:
