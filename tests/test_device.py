@@ -345,7 +345,7 @@ def test_parts_of_a_batch_have_noise_of_their_own() -> None:
         noise = jnp.full(len(s), jax.random.normal(key))
         return ep.Learned({"w": noise[0]}, noise, {}, {})
 
-    learned = parts.in_parts(learn, 4, {"w": jnp.zeros(())}, V, jnp.zeros(8), None, KEY)
+    learned = parts.learn_in_parts(learn, 4, {"w": jnp.zeros(())}, V, jnp.zeros(8), None, KEY)
     assert len(np.unique(learned.state)) == 4
     np.testing.assert_allclose(learned.gradient["w"], np.mean(learned.state), rtol=1e-5)
 

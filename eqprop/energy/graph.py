@@ -170,6 +170,10 @@ class Graph:
         low, high = ({layer: end(self.rho[layer]) for layer in self.shapes} for end in (_low, _high))
         return Space(self.shapes, _common(low), _common(high))
 
+    def rest(self, batch: int) -> Layers:
+        """The state s = 0 for `batch` examples."""
+        return self.space.rest(batch)
+
     @property
     def parameters(self) -> int:
         """How many numbers θ has."""

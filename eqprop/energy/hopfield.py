@@ -96,10 +96,6 @@ class Hopfield(Graph, Energy, Blockwise, Interacting):
         leak = sum(jnp.sum(u**2) for u in s.values()) / 2
         return leak - self.phi(theta, self.rates(x, s))
 
-    def rest(self, batch: int) -> Layers:
-        """The state s = 0 for `batch` examples."""
-        return self.space.rest(batch)
-
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
         """The layers one by one: the first sweep from rest is then a feed-forward pass."""

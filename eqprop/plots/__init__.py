@@ -3,13 +3,13 @@
 `docs/gallery.md` shows them all. `STYLES` and `styled` are for figures of your own that look like these.
 """
 
-from eqprop.plots.circuit import circuit
 from eqprop.plots.distribution import spread
 from eqprop.plots.gradient import against_residual, gradient_error
 from eqprop.plots.images import feature_maps, filters
 from eqprop.plots.learning import angles, learning_curve, learning_curves, modes, rivals, weight_changes
 from eqprop.plots.network import confusion_matrix, receptive_fields
 from eqprop.plots.phases import energy, settling, states
+from eqprop.plots.schematic import circuit
 from eqprop.plots.style import FIRST, SECOND, STYLES, styled
 
 __all__ = [
