@@ -279,3 +279,17 @@ def test_an_input_of_another_size_is_refused() -> None:
     net = ep.Resistive.layered(3, 2, 1)
     with pytest.raises(InputError, match="circuit of 3 inputs"):
         net.check_inputs(jnp.zeros((5, 8)))
+
+        net.check_inputs(np.zeros((5, 8)))
+
+
+def test_the_curvature_of_nodes_with_diodes_is_sound_where_forces_are_but_rounding() -> None:
+    """In single precision at rest, where a force of 0 used to give a curvature of 0, and steps of 0/0."""
+    with jax.enable_x64(False):
+        net = ep.Resistive.layered(8, 40, 4, gain=10.0, diode=DIODE)
+        theta, (x, _) = example(net, 100)
+        s, _ = ep.Block(50)(ep.Total(net, ep.SquaredError()), theta, (x, None), 0.0, net.space.rest(100))
+        found = jax.vmap(lambda x, s: net.curvature(theta, x, s, ("hidden",))["hidden"])(x, s)
+        load = net.coupling(theta["W"], {layer: jnp.zeros(size) for layer, size in net.sizes.items()}, "hidden")
+        assert found.dtype == jnp.float32
+        assert (found >= load).all()

@@ -361,7 +361,8 @@ class Resistive(Graph, Energy, Blockwise):
         force, way = drawn - self.diode.current(now, *sides), goal - now
         near = jnp.abs(way) < 1e-6 * self.diode.scale
         tangent = load + self.diode.curvature(now, *sides)
-        return jnp.where(near, tangent, force / jnp.where(near, 1.0, way))
+        # A diode can only add to the conductances; where the force is but rounding, the quotient could be anything.
+        return jnp.where(near, tangent, jnp.maximum(force / jnp.where(near, 1.0, way), load))
 
 
 def _crossbar(given: Any, sizes: Mapping[str, int]) -> Any:
