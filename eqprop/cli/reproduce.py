@@ -12,7 +12,7 @@ from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
-from eqprop.study import Study, accelerated, depth, epsilon, rates, sign
+from eqprop.study import Study, accelerated, circuits, depth, epsilon, rates, sign
 from eqprop.study.paper import Net
 from eqprop.study.reproduction import Reproduction
 
@@ -201,6 +201,21 @@ class Sign(Asked):
 
 
 @dataclass(frozen=True)
+class Circuits(Asked):
+    """Which imperfection of real devices hurts how much, and what helps? On the digits; about half an hour."""
+
+    epochs: int | None = None
+    """passes over the training examples; None: 10"""
+    seeds: int | None = None
+    """how often each is trained; None: 3"""
+    effects: tuple[str, ...] | None = None
+    """which imperfections, as "read noise"; None: all"""
+
+    def run(self) -> None:
+        self._run(circuits.Question, epochs=self.epochs, seeds=self.seeds, effects=self.effects)
+
+
+@dataclass(frozen=True)
 class Depth(Asked):
     """How many iterations the free phase takes, by depth, beside what the Hessian predicts. About 5 minutes."""
 
@@ -233,6 +248,7 @@ class Reproduce:
         | Annotated[Rates, tyro.conf.subcommand("rates")]
         | Annotated[Epsilon, tyro.conf.subcommand("epsilon")]
         | Annotated[Sign, tyro.conf.subcommand("sign")]
+        | Annotated[Circuits, tyro.conf.subcommand("circuits")]
         | Annotated[Depth, tyro.conf.subcommand("depth")]
         | Annotated[Accelerated, tyro.conf.subcommand("accelerated")]
         | Annotated[Images, tyro.conf.subcommand("images")]

@@ -21,19 +21,22 @@ def spread(
     *,
     log: Mapping[str, str] | None = None,
     like: Sequence[str] = (),
+    columns: int | None = None,
 ) -> Figure:
     """Medians over x, with bars or a band from the first to the third quartile: a panel for each title.
 
     A panel has the labels of its axes, and for each curve's name what was measured at each x, any number of times.
     `log` has for a title which axes are logarithmic: "x", "y" or "xy". The panels `like` each other share
-    a y-axis, whose label is at the first of them.
+    a y-axis, whose label is at the first of them. `columns`: how many panels are in a row; None: all.
     """
     if not panels or not all(curves for *_, curves in panels.values()):
         raise InputError("there is nothing to draw: give at least one title, and each a curve")
-    figure = Figure(figsize=(3.6 * len(panels) if len(panels) > 1 else 5, 3.6), layout="constrained")
+    columns = min(columns or len(panels), len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(3.6 * columns if columns > 1 else 5, 3.6 * rows), layout="constrained")
     shared = None
     for k, (title, (xlabel, ylabel, curves)) in enumerate(panels.items(), start=1):
-        axes = figure.add_subplot(1, len(panels), k, sharey=shared if title in like else None)
+        axes = figure.add_subplot(rows, columns, k, sharey=shared if title in like else None)
         named = shared is None or title not in like
         shared = axes if title in like else shared
         for style, name, samples in styled(curves):

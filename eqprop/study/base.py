@@ -21,7 +21,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study(abc.ABC):
-    """What is asked, and how much is spent on the answer, on MNIST.
+    """What is asked, and how much is spent on the answer.
 
     The fields of a study are its settings. `answer` carries out its `runs` one after the other; a run that is in the
     file already is not done again. A run is a tuple of words and numbers, and depends on nothing but itself.
@@ -33,6 +33,8 @@ class Study(abc.ABC):
     """what its figure shows"""
     short: ClassVar[dict[str, Any]]
     """settings that take a few minutes at the most"""
+    dataset: ClassVar[str] = "mnist"
+    """what it is asked about"""
 
     @abc.abstractmethod
     def runs(self) -> Iterator[tuple[Any, ...]]:
@@ -65,7 +67,7 @@ class Study(abc.ABC):
         known = {tuple(entry["run"]) for entry in done}
         runs = list(self.runs())
         observe(len(done), len(runs))
-        examples = data.load("mnist", data_dir, None, say)
+        examples = data.load(self.dataset, data_dir, None, say)
         for run in runs:
             if run not in known:
                 done.append({"run": list(run)} | self.carry_out(run, examples))
