@@ -280,8 +280,6 @@ def test_an_input_of_another_size_is_refused() -> None:
     with pytest.raises(InputError, match="circuit of 3 inputs"):
         net.check_inputs(jnp.zeros((5, 8)))
 
-        net.check_inputs(np.zeros((5, 8)))
-
 
 def test_the_curvature_of_nodes_with_diodes_is_sound_where_forces_are_but_rounding() -> None:
     """In single precision at rest, where a force of 0 used to give a curvature of 0, and steps of 0/0."""
