@@ -45,6 +45,15 @@ def convolutional() -> tuple[Any, dict[str, Any]]:
     return state.theta["W"]["input-conv1"], settling_maps(setup, state.theta)
 
 
+def circuit() -> tuple[ep.Resistive, Any, Any]:
+    """A small circuit, its conductances, and the voltages of one example at rest."""
+    bench = ep.Resistive.layered(3, 8, 4, 2, gain=5.0)
+    conductances = bench.init(jax.random.key(0), 1.0)
+    x = jnp.array([[0.2, 0.9, -0.5]])
+    at_rest, _ = ep.Block(50)(ep.Total(bench, ep.SquaredError()), conductances, (x, None), 0.0, bench.rest(1))
+    return bench, conductances, bench.voltages(x[0], jax.tree.map(lambda u: u[0], at_rest))
+
+
 def figures() -> Iterator[tuple[str, Figure]]:
     """By the name of the function that makes them."""
     trainer = ep.Trainer(F, rule, adam, metrics=error, changes=True)
@@ -78,6 +87,9 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "energy", plots.energy(free, nudged, beta=beta, epsilon=slowly.epsilon)
     yield "states", plots.states(free, nudged, target=label, epsilon=slowly.epsilon)
     yield "settling", plots.settling(free, nudged, beta=beta, target=label, epsilon=slowly.epsilon)
+
+    bench, conductances, volts = circuit()
+    yield "circuit", plots.circuit(bench, conductances, volts)
 
     betas, errors = gradient_errors()
     yield "gradient_error", plots.gradient_error(betas, errors, orders=(1, 2))

@@ -31,8 +31,8 @@ class Recipe:
     """how hard the outputs are pushed, in the unit of the device; `eqprop bench check` tells which is good"""
     learning_rate: float = 0.01
     """the largest step of a parameter, as a part of its range"""
-    repeats: int = 1
-    """readings whose mean is taken for one"""
+    repeats: int = 4
+    """readings whose mean is taken for one: half the noise of a single one"""
     seed: int = 0
     """for the initial parameters, the order of the examples and the faults of a simulated bench"""
     train: int | None = None
