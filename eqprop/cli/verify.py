@@ -18,7 +18,7 @@ SHORT = ("layered", "layered, tanh", "double well", "pair of units")
 class Verify:
     """Check the paper's claims (sections 2 to 4, Appendices A to C) on networks of every kind.
 
-    All take about four minutes on two cores. On an energy of your own: `eqprop.verify(F, theta, v, s)` in Python.
+    All take about five minutes on two cores. On an energy of your own: `eqprop.verify(F, theta, v, s)` in Python.
     """
 
     claims: tuple[str, ...] = ()
