@@ -74,7 +74,7 @@ class Graph:
             >>> {synapse: w.shape for synapse, w in theta["W"].items()}
             {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
         """
-        names = _names(sizes)
+        names = layer_names(sizes)
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
@@ -88,7 +88,7 @@ class Graph:
             >>> [synapse.name for synapse in net.synapses[3:]]
             ['input-output', 'hidden1-output']
         """
-        names = _names(sizes)
+        names = layer_names(sizes)
         past = [(layer, "output") for layer in names[:-2]]
         return cls(dict(zip(names, sizes, strict=True)), [*pairwise(names), *past], activation=activation)
 
@@ -283,8 +283,8 @@ class Graph:
                 raise InputError(f"synapse {synapse.name} does not lead to a later layer: there are {', '.join(order)}")
 
 
-def _names(sizes: tuple[int, ...]) -> list[str]:
-    """Of layers in a row."""
+def layer_names(sizes: tuple[int, ...]) -> list[str]:
+    """The names of layers in a row."""
     if len(sizes) < 2:
         raise InputError(f"sizes={sizes}: give at least an input and an output size")
     count = len(sizes) - 2

@@ -14,7 +14,7 @@ from eqprop.energy import netlist
 from eqprop.energy.activation import identity
 from eqprop.energy.base import Blockwise, Energy
 from eqprop.energy.diode import Shockley
-from eqprop.energy.graph import Graph
+from eqprop.energy.graph import Graph, layer_names
 from eqprop.energy.resistor import EMPTIEST, Crossbar, Resistors, Wires
 from eqprop.errors import InputError
 from eqprop.state import Space
@@ -153,9 +153,7 @@ class Resistive(Graph, Energy, Blockwise):
         if not 0 <= source_resistance < inf:
             raise InputError(f"source_resistance={source_resistance!r}: give 0 or more")
         held = 2 * sizes[0] + len(rails)
-        count = len(sizes) - 2
-        hidden = ["hidden"] if count == 1 else [f"hidden{k}" for k in range(1, count + 1)]
-        names = ["input", *hidden, "output"]
+        names = layer_names(sizes)
         shapes = dict(zip(names, (held, *sizes[1:]), strict=True))
         step = (1 / amplification if back is None else back) / amplification
         resistors: list[Resistors] = []
@@ -171,7 +169,7 @@ class Resistive(Graph, Energy, Blockwise):
             shapes = {"source": held} | shapes
             ones = tuple((node, node) for node in range(held))
             resistors.append(Wires("source", "input", ones, fixed=1 / source_resistance))
-        diodes = {layer: [1] * -(-shapes[layer] // 2) + [-1] * (shapes[layer] // 2) for layer in hidden}
+        diodes = {layer: [1] * -(-shapes[layer] // 2) + [-1] * (shapes[layer] // 2) for layer in names[1:-1]}
         return cls(
             shapes,
             resistors,
