@@ -75,9 +75,11 @@ export class Bars {
       if (free) {
         c.fillStyle = values[i] > free[i] ? colours.up : colours.down;
         const [a, b] = [x(free[i]), x(values[i])].sort((p, q) => p - q);
-        if (b - a > 0.4) c.fillRect(a, y, b - a, h);
-        c.fillStyle = colours.ink;
-        c.fillRect(x(free[i]) - 1, y - row * 0.08, 2, h + row * 0.16);
+        if (b - a > 0.7) {
+          c.fillRect(a, y, b - a, h);
+          c.fillStyle = colours.ink;
+          c.fillRect(x(free[i]) - 1, y - row * 0.08, 2, h + row * 0.16);
+        }
       }
       if (i === this.target) {
         c.strokeStyle = colours.target;

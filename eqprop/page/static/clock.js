@@ -8,6 +8,7 @@ export class Clock {
   constructor(onmove) {
     this.onmove = onmove;
     this.length = 1;
+    this.until = 0;
     this.position = 0;
     this.speed = 8;
     this.playing = false;
@@ -20,6 +21,7 @@ export class Clock {
   /** A new timeline; `at` is where to go on. */
   reset(length, at) {
     this.length = length;
+    this.until = length - 1;
     this.seek(at);
     this.shown = NaN;
     this.wake();
@@ -30,7 +32,9 @@ export class Clock {
     this.wake();
   }
 
-  play(on = true) {
+  /** Plays to the end, or until an earlier position; or stops. */
+  play(on = true, until = this.length - 1) {
+    this.until = until;
     if (on && this.position >= this.length - 1) this.position = 0;
     this.playing = on;
     if (!on) this.position = Math.round(this.position); // what stands still is a state that the network was in
@@ -54,8 +58,8 @@ export class Clock {
     if (this.playing) {
       const seconds = Math.min(Math.max(now - this.before, 0), 100) / 1000; // a tab that was hidden does not leap
       this.before = now;
-      this.position = Math.min(this.position + seconds * this.speed, this.length - 1);
-      if (this.position >= this.length - 1) {
+      this.position = Math.min(this.position + seconds * this.speed, this.until);
+      if (this.position >= this.until) {
         this.playing = false;
         this.onstate();
       }
@@ -74,7 +78,7 @@ export class Clock {
 }
 
 /** The buttons, the scrubber and the speed. `show(timeline, position)` is called as the clock moves. */
-export function clockDeck(clock, { onspeed }) {
+export function clockDeck(clock, { onspeed, onrewind, onpause }) {
   const play = make("button", { type: "button", class: "play", onclick: () => clock.play(!clock.playing) });
   const scrub = make("input", {
     type: "range", class: "scrub", min: 0, step: 1, value: 0, "aria-label": "Step",
@@ -86,11 +90,11 @@ export function clockDeck(clock, { onspeed }) {
   const track = make("div", { class: "track", "aria-hidden": "true" });
   const phase = make("span", { class: "phase" });
   const count = make("span", { class: "count" });
-  const speeds = SPEEDS.map((speed) => [String(speed), speed === 1 ? "1 step a second" : `${speed} steps a second`]);
+  const speeds = SPEEDS.map((speed) => [String(speed), speed === 1 ? "1 step / s" : `${speed} steps / s`]);
   const speed = select("Speed", speeds, String(clock.speed), (value) => onspeed(Number(value)));
   const element = make("section", { class: "deck", "aria-label": "Time" },
     make("div", { class: "buttons" },
-      iconButton("first", "Rewind (R)", () => { clock.play(false); clock.seek(0); }, true),
+      iconButton("first", "Rewind (R)", onrewind, true),
       iconButton("back", "One step back (left arrow)", () => clock.step(-1)),
       play,
       iconButton("next", "One step on (right arrow)", () => clock.step(1)),
@@ -100,15 +104,16 @@ export function clockDeck(clock, { onspeed }) {
     speed.element,
   );
   const showState = () => {
+    if (!clock.playing) onpause();
     const label = clock.playing ? "Pause (space)" : "Play (space)";
     play.replaceChildren(icon(clock.playing ? ICONS.pause : ICONS.play, true));
     play.setAttribute("aria-label", label);
     play.title = label;
   };
   clock.onstate = showState;
-  showState();
 
   function setTimeline(timeline) {
+    showState();
     scrub.max = timeline.length - 1;
     track.replaceChildren(...timeline.phases.map(({ first, last, beta }) => {
       const kind = beta === 0 ? "free" : beta > 0 ? "pulled" : "pushed";

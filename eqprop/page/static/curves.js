@@ -2,9 +2,9 @@
 import { brief, make, setText } from "./dom.js";
 
 const QUANTITIES = [
-  { name: "energy", title: "Energy", hint: "how far downhill it is" },
+  { name: "energy", title: "Energy", hint: "it slides downhill" },
   { name: "cost", title: "Cost", hint: "how far from the target" },
-  { name: "residual", title: "Residual", hint: "how much it still moves", log: true },
+  { name: "residual", title: "Residual", hint: "how much it moves", log: true },
 ];
 const KINDS = ["free", "pulled", "pushed"];
 const SIDES = 2;
@@ -37,6 +37,11 @@ const logRange = (_, low, high) => {
   if (!(low > 0) || !(high > 0)) return [1e-4, 1];
   return [10 ** Math.floor(Math.log10(low)), Math.max(10 ** Math.ceil(Math.log10(high)), 10 ** (Math.floor(Math.log10(low)) + 1))];
 };
+/** Of the lines of a logarithmic scale, those at powers of ten. */
+const powerOf = (value) => Math.log10(value);
+const isPower = (value) => value > 0 && Math.abs(powerOf(value) - Math.round(powerOf(value))) < 1e-6;
+const decades = (_, splits) => splits.map((value) => (isPower(value) ? value : null));
+const powerText = (value) => (isPower(value) ? `1e${Math.round(powerOf(value))}`.replace("-", "−") : "");
 const plainRange = (_, low, high) => {
   if (low === null || high === null || !Number.isFinite(low + high)) return [0, 1];
   const room = (high - low || Math.abs(high) || 1) * 0.08;
@@ -85,8 +90,8 @@ class Curve {
     const series = Array.from({ length: SIDES }, (_, i) =>
       KINDS.map((kind) => ({ ...paths, stroke: colours[kind], dash: i ? [5, 4] : undefined }))).flat();
     const scale = this.quantity.log ? { distr: 3, range: logRange } : { range: plainRange };
-    const line = this.quantity.log ? { values: (_, splits) => splits.map((v) => (v && Number.isInteger(Math.log10(v)) ? `1e${Math.log10(v)}`.replace("-", "−") : "")) } : {};
     const [xAxis, yAxis] = quietAxes(colours);
+    const line = this.quantity.log ? { values: (_, splits) => splits.map(powerText), grid: { ...yAxis.grid, filter: decades } } : {};
     this.plot = new uPlot({
       width, height, series: [{}, ...series],
       scales: { x: { time: false, range: (_, low, high) => [low ?? 0, Math.max(high ?? 1, (low ?? 0) + 1)] }, y: scale },

@@ -22,6 +22,7 @@ export const MOST_STEPS = 100;
  * @property {Float64Array[]} low bounds of each unit of each layer
  * @property {Float64Array[]} high
  * @property {boolean} dreams whether the input (layer 0) moves too
+ * @property {Float64Array} [drive] see `withDrive`
  */
 
 export function copyNet(net) {
@@ -48,8 +49,9 @@ export function projectState(s, { low, high }, first = 0) {
 export function forceOn(net, s, k, problem, out) {
   const { sizes, W, b } = net;
   const n = sizes[k];
-  for (let j = 0; j < n; j++) out[j] = (k ? b[k - 1][j] : 0) - s[k][j];
-  if (k > 0) {
+  const driven = k === 1 && problem.drive;
+  for (let j = 0; j < n; j++) out[j] = (driven ? driven[j] : k ? b[k - 1][j] : 0) - s[k][j];
+  if (k > 0 && !driven) {
     const below = s[k - 1];
     const weights = W[k - 1];
     for (let i = 0; i < below.length; i++) {
@@ -72,6 +74,13 @@ export function forceOn(net, s, k, problem, out) {
     for (let j = 0; j < n; j++) out[j] -= problem.beta * (s[k][j] - problem.d[j]);
   }
   return out;
+}
+
+/** The problem with what the input adds to the first layer, which stays the same while the input is held. */
+export function withDrive(net, x, problem) {
+  if (problem.dreams) return problem;
+  const rest = [x, new Float64Array(net.sizes[1]), new Float64Array(net.sizes[2] ?? 0)];
+  return { ...problem, drive: forceOn(net, rest, 1, { beta: 0 }, new Float64Array(net.sizes[1])) };
 }
 
 /** The largest |s − Π(s + force)| of a layer: 0 just at rest. */
@@ -165,7 +174,8 @@ export function nudgeOf(name, beta) {
  * The free phase and the nudged ones after it, each from the free state; the relaxation is that of `side`.
  * Nudged phases go from the output back, as the nudge travels.
  */
-export function settlePhases(net, s, problem, side) {
+export function settlePhases(net, s, posed, side) {
+  const problem = withDrive(net, s[0], posed);
   const free = settlePhase(net, s, { ...problem, beta: 0 }, side.relaxation);
   const phases = [{ beta: 0, ...free }];
   if (!problem.d || problem.dreams) return phases;
@@ -174,6 +184,15 @@ export function settlePhases(net, s, problem, side) {
     phases.push({ beta, ...settlePhase(net, rest, { ...problem, beta }, side.relaxation, "backward") });
   }
   return phases;
+}
+
+/** Where a phase ends, without the way there. */
+export function restOf(net, s, problem, relaxation, order) {
+  const now = s.map((u, k) => (k ? u.slice() : u));
+  for (let t = 0, met = Infinity; t < MOST_STEPS && met > TOLERANCE; t++) {
+    met = relaxation === "block" ? blockStep(net, now, problem, t, order) : gradientStep(net, now, problem);
+  }
+  return now;
 }
 
 /** Adds `scale` times −∂F/∂θ at the state s to the weights and biases: each pair of neighbours that are active together. */
@@ -188,17 +207,21 @@ export function addHebbian(net, s, scale) {
   }
 }
 
-/** One step down the gradient of Equilibrium Propagation on a minibatch of [x, d], in place. Returns mean cost and error. */
+/** One step down the gradient of Equilibrium Propagation on a minibatch of [x, d], in place: its mean cost and error. */
 export function learnBatch(net, batch, side, rate) {
-  const change = { sizes: net.sizes, W: net.W.map((w) => new Float64Array(w.length)), b: net.b.map((b) => new Float64Array(b.length)) };
+  const zeros = (arrays) => arrays.map((a) => new Float64Array(a.length));
+  const change = { sizes: net.sizes, W: zeros(net.W), b: zeros(net.b) };
   const nudge = nudgeOf(side.nudge, side.beta);
+  const box = boxOf(net.sizes);
   let cost = 0;
   let wrong = 0;
   for (const [x, d] of batch) {
     const start = net.sizes.map((n, k) => (k ? new Float64Array(n) : x));
-    const phases = settlePhases(net, start, { beta: 0, d, dreams: false, ...boxOf(net.sizes) }, side);
-    const ends = phases.map((phase) => phase.states[phase.states.length - 1]);
-    const y = ends[0][net.sizes.length - 1];
+    const problem = withDrive(net, x, { d, dreams: false, ...box });
+    const at = (s, beta, order) => restOf(net, s, { ...problem, beta }, side.relaxation, order);
+    const free = at(start, 0, "forward");
+    const ends = [free, ...nudge.betas.map((beta) => at(free, beta, "backward"))];
+    const y = free[net.sizes.length - 1];
     cost += costOf(y, d) / batch.length;
     wrong += (largest(y) === largest(d) ? 0 : 1) / batch.length;
     [nudge.free, ...nudge.weights].forEach((w, k) => addHebbian(change, ends[k], w / batch.length));

@@ -2,7 +2,7 @@
 import { DEMO } from "./demo-data.js";
 import { bytesFromText, floatsFromText } from "./packing.js";
 import { randomFrom, randomNet, shuffled } from "./random.js";
-import { boxOf, copyNet, costOf, largest, learnBatch, projectState, settlePhase, settlePhases } from "./hopfield.js";
+import { boxOf, copyNet, costOf, largest, learnBatch, projectState, restOf, settlePhases, withDrive } from "./hopfield.js";
 import { demoCode, demoHello } from "./demo-texts.js";
 
 const SLICE = 12; // milliseconds of training at a time, so that the page stays smooth
@@ -23,7 +23,11 @@ function oneHot(label, classes) {
 }
 
 const lastOf = (list) => list[list.length - 1];
-const joined = (rows) => Float32Array.from(rows.flatMap((row) => [...row]));
+function joined(rows) {
+  const all = new Float32Array(rows.length * (rows[0]?.length ?? 0));
+  rows.forEach((row, i) => all.set(row, i * row.length));
+  return all;
+}
 
 /** @returns a backend: {ask, on}, as every backend that a page may have. */
 export function localBackend(data = DEMO) {
@@ -100,25 +104,27 @@ export function localBackend(data = DEMO) {
     put("prediction", [classes], joined(states.map(lastOf)));
   }
 
-  /** What the network answers to each image, and how costly that is. */
-  function answers(images) {
-    return images.map(([x, d], index) => {
+  /** What the network answers to these of the test images, and how costly that is. */
+  function answers(indices) {
+    const box = boxOf(sizes);
+    return [...indices].map((index) => {
+      const [x, d] = tested[index];
       const start = sizes.map((n, k) => (k ? new Float64Array(n) : x));
-      const { states } = settlePhase(net, start, { beta: 0, d: null, dreams: false, ...boxOf(sizes) }, "block");
-      const y = lastOf(lastOf(states));
+      const problem = withDrive(net, x, { beta: 0, d: null, dreams: false, ...box });
+      const y = lastOf(restOf(net, start, problem, "block", "forward"));
       return { index, predicted: largest(y), cost: costOf(y, d) };
     });
   }
 
   function examples({ order = "given", first = 0, count = 24 }) {
-    let all = answers(tested);
-    if (order === "wrong") all = all.filter((a) => a.predicted !== tested[a.index][2]).sort((a, b) => b.cost - a.cost);
-    const some = all.slice(first, first + count);
+    const wrong = () => answers(tested.keys()).filter((a) => a.predicted !== tested[a.index][2]).sort((a, b) => b.cost - a.cost);
+    const all = order === "wrong" ? wrong() : null;
+    const some = all ? all.slice(first, first + count) : answers([...tested.keys()].slice(first, first + count));
     return {
       indices: some.map((a) => a.index),
       labels: some.map((a) => tested[a.index][2]),
       predicted: some.map((a) => a.predicted),
-      total: all.length,
+      total: all ? all.length : tested.length,
       arrays: {
         pixels: { shape: [some.length, 8, 8], data: joined(some.map((a) => tested[a.index][0])) },
         cost: { shape: [some.length], data: Float32Array.from(some, (a) => a.cost) },
@@ -133,15 +139,16 @@ export function localBackend(data = DEMO) {
 
   function unit({ layer, unit: j, input, target, side, rate }) {
     const k = names.indexOf(layer);
-    const after = copyNet(net);
-    if (target !== null) learnBatch(after, [[inputOf(input), targetOf(target)]], side, rate);
     const shape = k === 1 ? [8, 8] : [sizes[k - 1]];
-    const [b, a] = [incoming(net, k, j), incoming(after, k, j)];
-    return {
-      from: names[k - 1],
-      fields: { bias: net.b[k - 1][j], bias_change: after.b[k - 1][j] - net.b[k - 1][j] },
-      arrays: { before: { shape, data: b }, change: { shape, data: a.map((w, i) => w - b[i]) }, after: { shape, data: a } },
-    };
+    const before = incoming(net, k, j);
+    const arrays = { before: { shape, data: before } };
+    if (target !== null) {
+      const learned = copyNet(net);
+      learnBatch(learned, [[inputOf(input), targetOf(target)]], side, rate);
+      const after = incoming(learned, k, j);
+      Object.assign(arrays, { change: { shape, data: after.map((w, i) => w - before[i]) }, after: { shape, data: after } });
+    }
+    return { from: names[k - 1], arrays };
   }
 
   function fields({ layer, count = 25 }) {
@@ -152,6 +159,7 @@ export function localBackend(data = DEMO) {
   }
 
   function learn({ input, target, side, rate, times = 1 }) {
+    if (target === null) throw new Error("Choose what the answer should be, to learn it.");
     for (let i = 0; i < times; i++) learnBatch(net, [[inputOf(input), targetOf(target)]], side, rate);
     updates += times;
     return { updates };
@@ -166,7 +174,7 @@ export function localBackend(data = DEMO) {
   }
 
   const trainOnce = (side, rate) => learnBatch(net, minibatch(updates++), side, rate);
-  const testError = () => answers(tested).filter((a) => a.predicted !== tested[a.index][2]).length / tested.length;
+  const testError = () => answers(tested.keys()).filter((a) => a.predicted !== tested[a.index][2]).length / tested.length;
 
   function train({ on, side, rate }) {
     if (!on) {
@@ -174,7 +182,7 @@ export function localBackend(data = DEMO) {
       training = null;
       return { on: false };
     }
-    training = { losses: [], told: performance.now() };
+    training = { losses: [], told: performance.now(), tested: -Infinity };
     const mine = training;
     const go = () => {
       if (training !== mine) return;
@@ -191,7 +199,10 @@ export function localBackend(data = DEMO) {
   }
 
   function push(mine, on) {
-    hearers.progress.forEach((hear) => hear({ kind: "progress", updates, test_error: testError(), on, losses: mine.losses, arrays: {} }));
+    const due = !on || performance.now() - mine.tested > 500; // all test images take as long as many minibatches
+    if (due) mine.tested = performance.now();
+    const news = { kind: "progress", updates, test_error: due ? testError() : null, on, losses: mine.losses, arrays: {} };
+    hearers.progress.forEach((hear) => hear(news));
     mine.losses = [];
     mine.told = performance.now();
   }
@@ -204,10 +215,10 @@ export function localBackend(data = DEMO) {
 
   function replay({ did }) {
     weights({ to: "opened" });
-    for (const [what, ...rest] of did) {
-      if (what === "weights") weights({ to: rest[0], seed: rest[1] });
-      if (what === "learn") learn({ input: rest[0], target: rest[1], times: rest[2], side: rest[3], rate: rest[5] });
-      if (what === "train") for (let i = 0; i < rest[0]; i++) trainOnce(rest[1], rest[3]);
+    for (const thing of did) {
+      if (thing.kind === "weights") weights(thing);
+      if (thing.kind === "learn") learn(thing);
+      if (thing.kind === "train") for (let i = 0; i < thing.updates; i++) trainOnce(thing.side, thing.rate);
     }
     return { updates };
   }

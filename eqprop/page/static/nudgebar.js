@@ -6,7 +6,7 @@ const MOST_BUTTONS = 12;
 export function nudgeBar(page) {
   const { hello, session } = page;
   const labels = hello.outputs.labels.map((label, k) => [k, label]);
-  const choose = (target) => session.change({ target: target === session.state.target ? null : target, dream: null }, { then: "nudge" });
+  const choose = (target) => page.nudgeTowards(target === session.state.target ? null : target);
   const many = labels.length > MOST_BUTTONS;
   const targets = many
     ? select("Nudge towards", [["", "nothing"], ...labels], "", (value) => choose(value === "" ? null : Number(value)))
@@ -26,7 +26,7 @@ export function nudgeBar(page) {
     view.element,
   );
   function update() {
-    const { target } = session.state;
+    const target = session.state.dream === null ? session.state.target : null;
     if (many) targets.input.value = target ?? "";
     else targets.set(target);
     if (Number(beta.input.value) !== session.side.beta) beta.set(session.side.beta);

@@ -1,14 +1,18 @@
 // The page: everything inside of one element, whatever computes for it.
+import { addressOf, fromAddress } from "./address.js";
 import { clockDeck, Clock } from "./clock.js";
 import { Curves } from "./curves.js";
 import { make, setText } from "./dom.js";
-import { largest } from "./hopfield.js";
+import { exampleWalk } from "./inputcard.js";
+import { listenToKeys } from "./keys.js";
 import { nudgeBar } from "./nudgebar.js";
 import { Pad } from "./pad.js";
+import { buildPanels } from "./panels.js";
 import { Session } from "./session.js";
-import { Stage } from "./stage.js";
+import { Theatre } from "./theatre.js";
 import { Tip } from "./tip.js";
-import { topBar } from "./topbar.js";
+import { setTheme, topBar } from "./topbar.js";
+import { Tour } from "./tour.js";
 
 /**
  * @typedef {object} Reply an answer of the backend: the fields of its header, and
@@ -20,21 +24,25 @@ import { topBar } from "./topbar.js";
  */
 export function mount(root, backend, options = {}) {
   const page = new Page(root, backend, options);
+  backend.on("progress", (news) => page.panels?.parts.train?.progress(news));
+  backend.on("gone", () => page.session && page.fail("The server is away. The page tries again by itself."));
+  backend.on("back", () => page.back());
   page.open();
   return page;
 }
 
-const REST = 1e-3; // a residual below it is called rest
-const WIDE = { narrow: 640, aside: 1080 };
-
-class Page {
+class Page extends Theatre {
   constructor(root, backend, options) {
+    super();
     Object.assign(this, { root, backend, options });
     root.classList.add("eqprop-page");
+    setTheme(root);
     this.element = make("div", { class: "sheet" }, make("p", { class: "loading" }, "One moment …"));
     root.replaceChildren(this.element);
     this.view = "state";
     this.whole = -1;
+    this.selected = null; // {layer, unit}
+    this.lastPhase = 0;
   }
 
   async open() {
@@ -51,82 +59,68 @@ class Page {
       frameNow: () => this.session.timeline.frame(0, Math.round(this.clock.position)),
     });
     this.clock = new Clock((position) => this.show(position));
+    const { state, look } = fromAddress(this.options.address === false ? "" : location.hash, this.hello);
+    Object.assign(this.session.state, state);
+    if (look.speed) this.clock.speed = look.speed;
     this.build();
-    this.session.settle({ then: "play" });
+    this.setView(look.view);
+    await this.session.replay();
+    this.session.settle({ then: look.frame ?? "play" });
+  }
+
+  /** The server was away, and has forgotten this page. */
+  async back() {
+    if (!this.session) return this.open();
+    this.fail("");
+    await this.session.replay();
+    this.session.settle({ then: "hold" });
   }
 
   get theme() {
-    return this.root.dataset.theme === "dark" ? "dark" : "light";
+    return this.root.dataset.theme;
   }
 
   build() {
-    const { session, clock, hello } = this;
+    const { clock, hello } = this;
     this.tip = new Tip(this.root);
     const onhover = (about, event) => this.tip.show(about, event, hello);
     this.pad = new Pad(hello.input, { onhover, ondraw: (pixels, done) => this.drawn(pixels, done) });
+    this.walkBar = exampleWalk(this);
+    if (this.walkBar) this.pad.element.append(this.walkBar.element);
     this.stages = [];
     this.stageRow = make("div", { class: "stages" });
-    this.deck = clockDeck(clock, { onspeed: (speed) => (clock.speed = speed) });
+    this.deck = clockDeck(clock, { onspeed: (speed) => { clock.speed = speed; this.remember(); }, onrewind: () => this.rewind(), onpause: () => this.remember() });
     this.curves = new Curves({ onseek: (k) => { clock.play(false); clock.seek(k); } });
     this.nudges = nudgeBar(this);
     this.top = topBar(this);
+    this.panels = buildPanels(this);
+    this.learnPanel = this.panels.parts.learn;
+    this.unitPanel = this.panels.parts.unit;
+    this.tour = new Tour(this);
     this.trouble = make("p", { class: "trouble", role: "alert", hidden: true });
+    this.toast = make("p", { class: "toast", role: "status", hidden: true });
     this.spoken = make("p", { class: "spoken", "aria-live": "polite" });
-    this.aside = make("aside", { "aria-label": "More" });
     this.scene = make("section", { class: "scene", "aria-label": "Network" }, this.pad.element, this.stageRow);
-    this.element.replaceChildren(
-      this.top.element, this.trouble,
-      make("div", { class: "columns" }, make("div", { class: "main" }, this.scene, this.deck.element, this.nudges.element, this.curves.element), this.aside),
-      this.tip.element, this.spoken,
-    );
+    const main = make("div", { class: "main" }, this.scene, this.deck.element, this.nudges.element, this.curves.element);
+    this.element.replaceChildren(this.top.element, this.trouble, make("div", { class: "columns" }, main, this.panels.element),
+      this.tour.element, this.tip.element, this.toast, this.spoken);
     this.changed();
     this.watching = new ResizeObserver(() => this.fit());
     this.watching.observe(this.root);
-    this.fit();
+    this.unlisten = listenToKeys(this, this.options.address === false ? this.root : document);
   }
 
-  /** As many stages as sides are compared. */
-  arrange() {
-    const { sides } = this.session.state;
-    if (this.stages.length === sides.length) return;
-    const onhover = (about, event) => this.tip.show(about, event, this.hello);
-    this.stages = sides.map(() => new Stage(this.hello, { onhover, onpick: null }));
-    this.stageRow.replaceChildren(...this.stages.map((stage) => stage.element));
-    this.root.classList.toggle("comparing", sides.length > 1);
+  openPanel(name) {
+    const fold = this.panels.folds[name];
+    if (fold) fold.open = true;
+    return fold;
   }
 
-  fit() {
-    const width = this.root.clientWidth;
-    if (!width) return;
-    const narrow = width < WIDE.narrow;
-    this.root.classList.toggle("narrow", narrow);
-    this.root.classList.toggle("wide", width >= WIDE.aside);
-    const main = this.scene.clientWidth;
-    const input = narrow ? Math.min(main - 40, 260) : Math.min(Math.max(main * 0.24, 150), 250);
-    this.pad.fit(input, 260);
-    const rest = narrow ? main : (main - this.pad.element.offsetWidth - 24) / this.stages.length;
-    this.stages.forEach((stage) => stage.fit(rest, narrow, this.view === "triple"));
-    this.curves.fit(main, narrow);
-    this.redraw();
-  }
-
-  /** In the colours of another theme. */
-  repaint() {
-    this.stages.forEach((stage) => stage.repaint());
-    this.curves.rebuild();
-    this.redraw();
-  }
-
-  redraw() {
-    this.whole = -1;
-    if (this.session.reply) this.show(this.clock.position);
-  }
-
-  setView(view) {
-    this.view = view;
-    this.root.classList.toggle("triple", view === "triple");
-    this.nudges.update();
-    this.fit();
+  pick(layer, unit) {
+    const fold = this.openPanel("unit");
+    this.unitPanel.select(layer, unit);
+    this.mark();
+    if (!this.root.classList.contains("wide")) fold.scrollIntoView({ block: "nearest" });
   }
 
   /** A stroke: the state slides on from where it is, and is nudged only when the pen is lifted. */
@@ -134,86 +128,62 @@ class Page {
     this.session.change({ input: { pixels }, dream: null }, { here: true, free: !done, then: "play" });
   }
 
+  take(example, target = null) {
+    this.session.change({ input: { example }, dream: null, target }, { then: "play" });
+  }
+
+  walk(by) {
+    const { examples } = this.hello;
+    const now = this.session.state.input.example ?? (by > 0 ? -1 : 0);
+    if (examples) this.take((now + by + examples) % examples);
+  }
+
+  nudgeTowards(target) {
+    this.session.change({ target, dream: null }, { then: "nudge" });
+  }
+
+  rewind() {
+    this.clock.play(false);
+    if (this.session.fromRest) this.clock.seek(0);
+    else this.session.settle({ then: 0 });
+  }
+
   /** The state is another: everything that shows it follows. */
   changed() {
     this.arrange();
     this.nudges.update();
-    const { state } = this.session;
-    this.stages.forEach((stage) => {
-      stage.bars.target = state.dream ?? state.target;
-      stage.mark(this.selected ?? null, state.clamp);
-    });
+    this.walkBar?.update();
+    this.panels.each("update");
+    this.mark();
+    this.remember();
   }
 
-  settled({ then = "play" }) {
-    const { timeline, reply } = this.session;
-    const phase = this.lastPhase ?? 0;
-    this.arrange();
-    this.stages.forEach((stage, i) => stage.take(reply.arrays, i, timeline.freeEnd(i)));
-    this.curves.take(timeline, reply.arrays);
-    this.deck.setTimeline(timeline);
-    if (this.session.state.dream === null) this.pad.show(reply.arrays.x.data);
-    const nudge = timeline.phases[1]?.first ?? timeline.length - 1;
-    const held = timeline.phases[Math.min(phase, timeline.phases.length - 1)].last;
-    const at = then === "play" ? 0 : then === "nudge" ? nudge : then === "hold" ? held : then;
-    this.whole = -1;
-    this.clock.reset(timeline.length, at);
-    if (then === "play" || (then === "nudge" && timeline.phases.length > 1)) this.clock.play();
-    this.speak();
+  link() {
+    const { session, clock, view } = this;
+    const frame = session.fromRest && session.reply && !clock.playing ? Math.round(clock.position) : null;
+    const hash = addressOf(session.state, { frame, view, speed: clock.speed }, this.hello);
+    return `${location.href.split("#")[0]}${hash}`;
   }
 
-  /** Draws the position of the clock: between two steps, the state between them. */
-  show(position) {
-    const { timeline, reply, state } = this.session;
-    const k = Math.floor(position);
-    const on = timeline.joins(k) ? k + 1 : k;
-    const mix = on > k ? position - k : 0;
-    const triple = this.view === "triple";
-    this.stages.forEach((stage, i) => stage.show(timeline.frame(i, k), timeline.frame(i, on), mix, triple, this.theme));
-    const dreamed = state.dream !== null && reply.arrays["0/input"];
-    if (dreamed) {
-      const n = this.pad.values.length;
-      this.pad.show(dreamed.data, timeline.frame(0, k) * n, timeline.frame(0, on) * n, mix);
-    }
-    const whole = Math.round(position);
-    this.curves.show(position, whole);
-    if (whole === this.whole) return;
-    this.whole = whole;
-    this.lastPhase = timeline.phaseAt(whole);
-    this.deck.show(timeline, whole, this.phaseText(timeline.phases[this.lastPhase]));
-    this.stages.forEach((stage, i) => setText(stage.reads, `It reads ${this.answer(i, timeline.frame(i, whole))}`));
+  /** Writes the address, not more often than browsers allow. */
+  remember() {
+    if (this.options.address === false || !this.session.reply) return;
+    clearTimeout(this.remembering);
+    this.remembering = setTimeout(() => history.replaceState(null, "", this.link()), 300);
   }
 
-  answer(i, frame) {
-    const { labels } = this.hello.outputs;
-    return labels[largest(this.session.reply.arrays[`${i}/prediction`].data, frame * labels.length, labels.length)];
+  /** Says something that went well. */
+  say(sentence) {
+    setText(this.toast, sentence);
+    this.toast.hidden = false;
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => (this.toast.hidden = true), 2500);
   }
 
-  phaseText({ beta }) {
-    const { dream, target } = this.session.state;
-    const label = (k) => this.hello.outputs.labels[k];
-    if (dream !== null) return `Dreaming of ${label(dream)}`;
-    if (beta === 0) return "Free phase";
-    const size = `β = ${beta.toFixed(2).replace("-", "−")}`;
-    return beta > 0 ? `Pulled towards ${label(target)}, ${size}` : `Pushed away from ${label(target)}, ${size}`;
-  }
-
-  /** For those who listen; a moment later, so that a drawing is not talked over. */
-  speak() {
-    clearTimeout(this.speaking);
-    this.speaking = setTimeout(() => {
-      const { timeline, reply } = this.session;
-      const end = timeline.freeEnd(0);
-      const residual = reply.arrays["0/residual"].data[end];
-      const rest = Number.isNaN(residual) ? "after" : residual <= REST ? "at rest after" : "still moving after";
-      setText(this.spoken, `It reads ${this.answer(0, end)}, ${rest} ${end} steps.`);
-      this.stages.forEach((stage) => stage.bars.describe());
-    }, 600);
-  }
-
+  /** Says what went wrong; nothing takes it away again. */
   fail(sentence) {
-    this.trouble.hidden = !sentence;
     setText(this.trouble, sentence);
+    this.trouble.hidden = !sentence;
     clearTimeout(this.failing);
     this.failing = setTimeout(() => (this.trouble.hidden = true), 12000);
   }
@@ -221,6 +191,7 @@ class Page {
   close() {
     this.clock?.close();
     this.watching?.disconnect();
+    this.unlisten?.();
     this.root.replaceChildren();
   }
 }

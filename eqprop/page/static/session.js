@@ -12,8 +12,19 @@ import { Timeline } from "./timeline.js";
  * @property {{layer: string, unit: number|null, value: number}[]} clamp what is held by hand
  * @property {number|null} dream the label that is held while the input moves
  * @property {number} seed
- * @property {Array[]} did what was learned since the page opened, as "replay" takes it
+ * @property {object[]} did what was learned since the page opened, as "replay" takes it: {kind: "learn", input, target,
+ *   times, side, rule, rate}, {kind: "train", updates, side, rule, rate} or {kind: "weights", to, seed}
  */
+
+const MOST_TIMES = 100; // that one message may ask to learn
+
+/** What was done, and one thing more; the same thing again is counted, so that addresses stay short. */
+export function alsoDid(did, thing) {
+  const last = did[did.length - 1];
+  const same = last && thing.kind === "learn" && JSON.stringify({ ...last, times: 0 }) === JSON.stringify({ ...thing, times: 0 });
+  if (!same || last.times + thing.times > MOST_TIMES) return [...did, thing];
+  return [...did.slice(0, -1), { ...last, times: last.times + thing.times }];
+}
 
 export function firstState(hello) {
   const blank = () => ({ pixels: Array(hello.input.shape.reduce((a, b) => a * b, 1)).fill(hello.input.low ?? 0) });
@@ -99,15 +110,15 @@ export class Session {
   /** One or more steps of learning on what is shown. */
   async learn(times) {
     const { input, target, rule, rate } = this.state;
-    const side = { ...this.side };
-    const reply = await this.ask("learn", { input, target, side, rule, rate, times });
-    if (reply) this.change({ did: [...this.state.did, ["learn", input, target, times, side, rule, rate]] }, { here: true, then: "play" });
+    const asked = { input, target, times, side: { ...this.side }, rule, rate };
+    const reply = await this.ask("learn", asked);
+    if (reply) this.change({ did: alsoDid(this.state.did, { kind: "learn", ...asked }) }, { here: true, then: "play" });
     return reply;
   }
 
   async weights(to, seed) {
     const reply = await this.ask("weights", { to, seed });
-    if (reply) this.change({ did: to === "opened" ? [] : [["weights", to, seed]] }, {});
+    if (reply) this.change({ did: to === "opened" ? [] : [{ kind: "weights", to, seed }] }, {});
     return reply;
   }
 

@@ -15,6 +15,8 @@ export function rangeOf(data, from = 0, to = data.length) {
   return low < high ? [low, high] : [Number.isFinite(low) ? low - 0.5 : 0, Number.isFinite(low) ? low + 0.5 : 1];
 }
 
+const LEAST = 120; // pixels of the screen for a layer in a row
+
 /** A layer: its state now, and beside the free state and the difference if they are asked for. */
 class LayerCard {
   constructor(layer, { onhover, onpick }) {
@@ -102,13 +104,14 @@ export class Stage {
   /** @param {object} events onhover(text | null, event), onpick(layer, unit) or null */
   constructor(hello, { onhover, onpick }) {
     this.hello = hello;
-    this.outputs = hello.outputs.layer;
+    const { labels } = hello.outputs;
+    this.outputs = labels.length ? hello.outputs.layer : null; // without labels it is a layer like others
     const named = (card, what, unit, event) => onhover(unit === null ? null : { layer: card.layer, unit, what, value: card.valueOf(what, unit) }, event);
     this.cards = hello.layers.filter((layer) => layer.name !== this.outputs).map((layer) => new LayerCard(layer, { onhover: named, onpick }));
     const output = hello.layers.find((layer) => layer.name === this.outputs);
     this.bounds = output && output.low !== null && output.high !== null ? [output.low, output.high] : null;
     this.bars = new Bars({
-      labels: hello.outputs.labels,
+      labels,
       low: 0,
       high: 1,
       onhover: (row, event) => onhover(row === null ? null : { output: row, value: this.bars.values[row] }, event),
@@ -116,27 +119,33 @@ export class Stage {
     });
     this.title = make("h3", { class: "side" });
     this.reads = make("p", { class: "reads" });
-    this.barsCard = make("div", { class: "card outputs" }, make("h3", {}, this.outputs ?? "prediction"), this.bars.element, this.reads);
+    this.barsCard = make("div", { class: "card outputs", hidden: !labels.length }, make("h3", {}, this.outputs ?? "prediction"), this.bars.element, this.reads);
     this.row = make("div", { class: "row" }, ...this.cards.map((card) => card.element), this.barsCard);
     this.element = make("div", { class: "stage" }, this.title, this.row);
   }
 
-  /** As wide as there is room; on a narrow page one under the other. */
+  /** As wide as there is room: in a row if all fit, otherwise one under the other. */
   fit(width, narrow, triple) {
     const count = this.cards.length;
-    const bars = Math.min(Math.max(width * 0.3, 170), 300);
-    const perRow = narrow ? 1 : Math.max(1, Math.min(count, Math.floor((width - bars - 30) / 130)));
-    const each = narrow ? Math.min(width - 34, 300) : Math.min((width - (perRow < count ? 0 : bars)) / perRow - 46, 300);
-    const height = triple ? 130 : narrow ? 220 : 250;
-    this.cards.forEach((card) => card.fit(each, height));
-    this.bars.fit(narrow ? Math.min(width - 34, 340) : Math.min(bars, width - 34), narrow ? 260 : 280);
+    const gap = 40;
+    const hasBars = this.bars.labels.length > 0;
+    const share = (width - gap * (count + 1)) / (count + (hasBars ? 1 : 0));
+    const stacked = narrow || (hasBars && share < LEAST);
+    this.element.classList.toggle("stacked", stacked);
+    const bars = hasBars ? (stacked ? Math.min(width - 12, 340) : Math.min(Math.max(share, 170), 300)) : 0;
+    const each = stacked ? Math.min(width - 30, 300) : Math.min((width - bars - gap * (count + 1)) / count, 320);
+    const height = triple ? 130 : stacked ? 200 : 260;
+    this.cards.forEach((card) => card.fit(Math.max(each, 60), height));
+    if (bars) this.bars.fit(bars, narrow ? 260 : stacked ? 230 : 290);
   }
 
   /** Takes the arrays of side i of a new settling. */
-  take(arrays, i, freeEnd) {
+  take(arrays, i, timeline) {
+    const freeEnd = timeline.freeEnd(i);
     this.cards.forEach((card) => card.take(arrays[`${i}/${card.layer.name}`], freeEnd));
-    this.prediction = arrays[`${i}/prediction`].data;
+    this.prediction = arrays[`${i}/prediction`]?.data ?? new Float32Array(0);
     this.freeEnd = freeEnd;
+    this.ready = true;
     [this.bars.low, this.bars.high] = this.bounds ?? this.barsRange();
   }
 
@@ -148,8 +157,9 @@ export class Stage {
 
   show(frame, next, mix, triple, theme) {
     const n = this.bars.labels.length;
+    if (!this.ready) return;
     this.cards.forEach((card) => card.show(frame, next, mix, triple, theme));
-    this.bars.show(this.prediction, frame * n, next * n, mix, frame > this.freeEnd ? this.freeEnd * n : -1);
+    if (n) this.bars.show(this.prediction, frame * n, next * n, mix, frame > this.freeEnd ? this.freeEnd * n : -1);
   }
 
   /** Rings around the selected unit and around those that are held. */

@@ -1,5 +1,7 @@
 // The top of the page: its name, and what one does with the page as a whole.
+import { copyText, showCode, showHelp } from "./dialogs.js";
 import { iconButton, make } from "./dom.js";
+import { savePicture } from "./export.js";
 
 function remembered() {
   try {
@@ -24,16 +26,23 @@ export function setTheme(root, theme = remembered()) {
 }
 
 export function topBar(page) {
-  setTheme(page.root);
   const toggle = () => {
     const theme = page.theme === "dark" ? "light" : "dark";
     remember(theme);
     setTheme(page.root, theme);
     page.repaint();
   };
+  const tour = make("button", { type: "button", onclick: () => page.tour.start() }, "Guided tour");
   const element = make("header", { class: "top" },
     make("div", {}, make("h1", {}, "Watch it settle"), make("p", {}, page.hello.title)),
-    make("div", { class: "actions" }, iconButton("sun", "Dark or light", toggle)),
+    make("div", { class: "actions" },
+      tour,
+      page.options.address === false ? null : iconButton("link", "Copy a link to what is shown", () => copyText(page, page.link(), "The link is copied.")),
+      iconButton("picture", "Save as a picture", () => savePicture(page)),
+      page.hello.abilities.code ? iconButton("code", "Show the same in Python", () => showCode(page)) : null,
+      iconButton("sun", "Dark or light", toggle),
+      make("button", { type: "button", class: "icon", "aria-label": "Help (?)", title: "Help (?)", onclick: () => showHelp(page) }, "?"),
+    ),
   );
-  return { element };
+  return { element, tour };
 }
