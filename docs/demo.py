@@ -3,7 +3,8 @@
     eqprop train digits --hidden 32 --run-dir runs/demo
     python docs/demo.py runs/demo
 
-writes it anew. Images are bytes from 0 to 16, as scikit-learn has them; weights are float32, row by row; both in base64.
+writes it anew. Images are bytes from 0 to 16, as scikit-learn has them; weights are float32, row by row. Both are in
+base64.
 """
 
 import base64

@@ -34,3 +34,23 @@ def bundle(*names: str) -> str:
 def classic(*names: str, then: str = "") -> str:
     """The same as a classic script, which keeps its names to itself and ends with the statement `then`."""
     return f'(() => {{\n"use strict";\n{bundle(*names)}\n{then}\n}})();\n'
+
+
+def standalone() -> str:
+    """The demonstration without a server as one HTML file, which also opens from the file system."""
+    text = (STATIC / "demo.html").read_text(encoding="utf-8")
+    for style in ("vendor/uPlot.min.css", "style.css"):
+        link = f'<link rel="stylesheet" href="{style}">'
+        text = _put(text, link, f"<style>\n{(STATIC / style).read_text(encoding='utf-8')}</style>")
+    library = (STATIC / "vendor" / "uPlot.iife.min.js").read_text(encoding="utf-8")
+    text = _put(text, '<script src="vendor/uPlot.iife.min.js"></script>', f"<script>\n{library}</script>")
+    text = _put(text, '<script type="module" src="demo.js"></script>', "")
+    return _put(text, "</body>", f"<script>\n{classic('demo.js')}</script>\n</body>")
+
+
+def _put(text: str, old: str, new: str) -> str:
+    """`new` in the place of `old`, which stands there once."""
+    before, found, after = text.partition(old)
+    if not found:
+        raise ValueError(f"the page lacks {old!r}")
+    return before + new + after
