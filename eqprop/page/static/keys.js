@@ -1,0 +1,40 @@
+// The keyboard.
+import { showHelp } from "./dialogs.js";
+
+/** Whether a key belongs to what has the focus: a field, or a button that space presses. */
+function taken(event) {
+  const { target, key } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || target.closest?.("dialog")) return true;
+  if (target.matches?.("input, select, textarea")) return key !== "?";
+  return key === " " && Boolean(target.closest?.("button, summary, a"));
+}
+
+/** Listens at `ears`: the document, or in a notebook the page alone. Returns how to stop. */
+export function listenToKeys(page, ears) {
+  const { clock, session, hello } = page;
+  const actions = {
+    " ": () => clock.play(!clock.playing),
+    ArrowLeft: () => clock.step(-1),
+    ArrowRight: () => clock.step(1),
+    Home: () => page.rewind(),
+    r: () => page.rewind(),
+    End: () => { clock.play(false); clock.seek(clock.length - 1); },
+    n: () => hello.targets && page.nudgeTowards(null),
+    d: () => page.setView(page.view === "triple" ? "state" : "triple"),
+    l: () => page.learnPanel && session.state.target !== null && page.learnPanel.learn(1),
+    "[": () => page.walk(-1),
+    "]": () => page.walk(1),
+    "?": () => showHelp(page),
+  };
+  const hear = (event) => {
+    if (taken(event)) return;
+    const digit = /^\d$/.test(event.key) && hello.targets && Number(event.key) < hello.outputs.labels.length;
+    const action = digit ? () => page.nudgeTowards(Number(event.key)) : actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action) return;
+    action();
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  ears.addEventListener("keydown", hear);
+  return () => ears.removeEventListener("keydown", hear);
+}
