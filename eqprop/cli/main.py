@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import bench, compare, data, evaluate, live, reproduce, train, verify
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
@@ -22,6 +22,7 @@ Command = (
     | verify.Verify
     | data.Data
     | bench.Bench
+    | spice.Spice
 )
 
 
@@ -56,6 +57,7 @@ def parse(args: list[str]) -> Command:
             | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
             | Annotated[data.Data, tyro.conf.subcommand("data")]
             | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
+            | Annotated[spice.Spice, tyro.conf.subcommand("spice")]
         )
         return tyro.cli(
             commands,

@@ -21,11 +21,11 @@ from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response
 
 from eqprop.errors import InputError
+from eqprop.page.bundle import STATIC
 from eqprop.page.messages import Reply, Request, parse
 from eqprop.page.scene import Scene
 from eqprop.page.session import Session
 
-STATIC = Path(__file__).parent / "static"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SEATS = 16
 """So many pages at once; each keeps weights of its own."""

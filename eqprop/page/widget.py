@@ -6,17 +6,21 @@ from typing import Any
 
 import anywidget
 
-from eqprop.page.bundle import bundle, styles
+from eqprop.page.bundle import STATIC, bundle
 from eqprop.page.messages import Reply, Request
 from eqprop.page.scene import Scene
 from eqprop.page.session import Session
 
 
+def _read(*names: str) -> str:
+    return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
+
+
 class Watch(anywidget.AnyWidget):
     """A page on a scene. Messages take the place of the socket, and the session is this object's own."""
 
-    _esm = bundle("widget") + "\nexport default { render: renderWidget };\n"
-    _css = styles()
+    _esm = f"{_read('vendor/uPlot.iife.min.js')}\n{bundle('widget.js')}\nexport default {{ render: renderWidget }};\n"
+    _css = _read("vendor/uPlot.min.css", "style.css")
 
     def __init__(self, scene: Scene, **kwargs: Any):
         super().__init__(**kwargs)
