@@ -54,7 +54,7 @@ class Mailbox:
             for older in [r for r in self.waiting if r.fields.get("kind") == "settle"]:
                 self.waiting.remove(older)
                 self.dropped.append(older)
-        if len(self.waiting) >= WAITING or len(self.dropped) >= WAITING:
+        if len(self.waiting) >= WAITING or len(self.dropped) >= AT_ONCE:
             raise InputError(f"more than {WAITING} messages wait: ask again when some are answered")
         self.waiting.append(request)
         self.news.set()
