@@ -56,7 +56,7 @@ class Page extends Theatre {
       onsettled: (how) => this.settled(how),
       onfail: (sentence) => this.fail(sentence),
       onchange: () => this.changed(),
-      frameNow: () => this.session.timeline.frame(0, Math.round(this.clock.position)),
+      frameNow: () => this.session.timeline.frame(0, Math.ceil(this.clock.position)),
     });
     this.clock = new Clock((position) => this.show(position));
     const { state, look } = fromAddress(this.options.address === false ? "" : location.hash, this.hello);
