@@ -5,9 +5,9 @@ An energy says what the network is, a cost says what is wanted, a nudge says how
 lets it settle, a rule turns settled states into a weight change, and training repeats that over data.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eqprop import bench, data, device, spice
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
 from eqprop.energy import (
     Activation,
@@ -101,6 +101,8 @@ from eqprop.train import (
 )
 
 if TYPE_CHECKING:
+    from eqprop import bench, data, device, spice
+    from eqprop.page.running import live
     from eqprop.verification import verify
 
 __version__ = "0.1.0"
@@ -204,6 +206,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "hard_sigmoid",
     "hard_tanh",
     "identity",
+    "live",
     "relu6",
     "sigmoid",
     "smooth_step",
@@ -215,10 +218,18 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """`verify` with all of its claims is loaded when it is first asked for."""
-    if name == "verify":
-        from eqprop.verification import verify
+LATER = {
+    "bench": "",
+    "data": "",
+    "device": "",
+    "live": "eqprop.page.running",
+    "spice": "",
+    "verify": "eqprop.verification",
+}
+"""What is loaded when it is first asked for, and the module that has it; an empty one: it is a module itself."""
 
-        return verify
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(LATER[name]), name) if LATER[name] else import_module(f"eqprop.{name}")

@@ -15,37 +15,12 @@ import optax
 import pytest
 
 import eqprop as ep
+from benches import DRIFTING, FEED, KEY, NET, NOISY, THETA, VOLTS, F, X, Y, apart, flat, readings, simulated, trainer
 from command import run
 from eqprop import bench, progress
 from eqprop.bench import setups
-from eqprop.bench.imperfect import converted, drifted, level
 from eqprop.bench.log import Log
-
-NET = ep.Resistive.layered(3, 4, 2, gain=8.0, least=0.01, most=0.2)
-F = ep.Total(NET, ep.SquaredError())
-RNG = np.random.default_rng(0)
-X = RNG.uniform(0, 1, (24, 3)).astype(np.float32)
-Y = np.eye(2, dtype=np.float32)[(X[:, 0] > X[:, 1]).astype(int)]
-THETA = NET.project(NET.init(jax.random.key(0), gain=0.3))
-FEED = ep.Shuffled((X, Y), batch_size=8)
-KEY = jax.random.key(1)
-
-
-def simulated(beta: float = 2.0, **faults: Any) -> bench.SimulatedBench:
-    return bench.SimulatedBench(NET, bench.Imperfections(**faults), volts=4.0, beta=beta)
-
-
-def trainer(session: bench.Session, nudge: ep.Nudge | None = None, **more: Any) -> ep.Trainer:
-    nudge = ep.Symmetric(0.2) if nudge is None and "eta" not in more else nudge
-    return bench.trainer(session, F, optax.adam(0.005), nudge, metrics={"error": F.cost.misclassified}, **more)
-
-
-def flat(tree: Any) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(float)
-
-
-def apart(a: Any, b: Any) -> float:
-    return float(np.linalg.norm(flat(a) - flat(b)) / np.linalg.norm(flat(b)))
+from eqprop.device import Writing, diode_spread
 
 
 @pytest.fixture(scope="module")
@@ -55,63 +30,75 @@ def exact() -> np.ndarray:
     return flat(ep.ImplicitGradient(settle)(F, THETA, (X, Y), NET.space.rest(len(X))).gradient)
 
 
-# ---- the imperfections, one by one ----
+# ---- the faults of a simulated bench: those of eqprop.device ----
 
 
-def test_a_converter_rounds_to_its_steps_and_stays_in_its_range() -> None:
-    seen = converted(np.array([-9.0, -0.4, 0.1, 0.34, 9.0]), -1.0, 1.0, 2)
-    assert seen == pytest.approx([-1, -1 / 3, 1 / 3, 1 / 3, 1])
-    assert converted(np.array([0.123, 5.0]), -1.0, 1.0, None).tolist() == [0.123, 1.0]
+def test_conductances_are_written_as_devices_are() -> None:
+    device = simulated(writing={"states": 11, "noise": 0.05, "stuck": 0.25})
+    before, reached = flat(device.conductances()), flat(device.write(THETA))
+    step = (NET.most - NET.least) / 10
+    asked = NET.least + step * np.round((flat(THETA) - NET.least) / step)
+    stuck = reached == before
+    assert 0 < stuck.mean() < 0.6
+    free = ~stuck & (reached > NET.least) & (reached < NET.most)
+    assert 0.02 < np.std((reached - asked)[free]) / (NET.most - NET.least) < 0.09
+    assert (flat(device.write(THETA)) == reached).all()  # what is there already is not written again
+    nearby = jax.tree.map(lambda g: jnp.clip(g + 1e-4, NET.least, NET.most), THETA)
+    assert np.mean(flat(device.write(nearby)) == reached) > 0.9  # nor what has the same state
 
 
-def test_states_are_the_nearest_or_right_on_average() -> None:
-    g = np.full(20_000, 0.3)
-    assert set(level(g, 0.0, 1.0, 11, None)) == {3.0}
-    drawn = level(np.full(20_000, 0.325), 0.0, 1.0, 11, RNG.random(20_000))
-    assert set(drawn) == {3.0, 4.0} and drawn.mean() == pytest.approx(3.25, abs=0.02)
+def test_devices_age_while_they_are_read() -> None:
+    device = simulated(writing={"lifetime": 10.0, "reset": NET.least})
+    device.write(THETA)
+    reached = flat(device.conductances())
+    for _ in range(2):
+        device.settle(X, None)
+    assert apart(flat(device.conductances()) - NET.least, 0.81 * (reached - NET.least)) < 1e-5
 
 
-def test_conductances_drift_towards_the_lowest() -> None:
-    assert drifted(np.array([0.1, 0.5]), 0.1, 0.25).tolist() == pytest.approx([0.1, 0.4])
-
-
-def test_the_bench_has_the_faults_that_it_was_given() -> None:
-    device = simulated(states=11, write_noise=0.05, stuck=0.25, drift=0.1)
-    before = flat(device.conductances())
-    reached = flat(device.write(THETA))
-    stuck = flat({"W": device.stuck, "b": {}}).astype(bool)
-    assert 0 < stuck.mean() < 1 and (reached[stuck] == before[stuck].astype(np.float32)).all()
-    again = flat(device.write(THETA))
-    assert (again == reached).all()  # what is there already is not written again
-    device.settle(X, None)
-    assert apart(flat(device.conductances()) - NET.least, 0.9 * (reached - NET.least)) < 1e-5
+def test_voltages_are_read_as_readings_are_with_another_offset_for_each_way_to_push() -> None:
+    device = simulated(bits=6, offset_spread=0.01)
+    device.write(THETA)
+    push = {"output": np.full((len(X), 2), 1e-9, np.float32)}  # by nothing
+    free, pull, away = (
+        np.asarray(device.settle(X, drive).readings["hidden"])
+        for drive in (None, bench.Drive("current", 1.0, push), bench.Drive("current", -1.0, push))
+    )
+    levels = (free + VOLTS) / (2 * VOLTS) * 63
+    assert np.abs(levels - np.round(levels)).max() < 1e-3
+    assert len({free.tobytes(), pull.tobytes(), away.tobytes()}) == 3
+    assert (np.asarray(device.settle(X, None).readings["hidden"]) == free).all()
 
 
 def test_sources_and_diodes_that_differ_are_what_the_library_settles_too() -> None:
-    diode = ep.Shockley(1e-3, 2.0)
-    net = ep.Resistive.layered(3, 4, 2, gain=8.0, least=0.01, most=0.2, diode=diode)
-    device = bench.SimulatedBench(net, bench.Imperfections(source_resistance=2.0, diode_spread=0.5), volts=4.0)
+    spread = diode_spread({"hidden": 4}, 0.5)
+    options: dict[str, Any] = {"gain": 8.0, "diode": ep.Shockley(1e-3, 2.0), "source_resistance": 2.0}
+    real = ep.Resistive.layered(3, 4, 2, **options, spread=spread)
+    device = bench.SimulatedBench(NET, readings(), real=real)
     device.write(THETA)
-    readings = device.settle(X, None).readings
-    real = device.inside
+    found = np.asarray(device.settle(X, None).readings["output"])
     theta = {"W": THETA["W"] | {"source-input": jnp.zeros(0)}, "b": {}}
-    s, _ = ep.Block(steps=500, tol=1e-6)(
-        ep.Total(real, ep.SquaredError()), theta, (X, None), 0.0, real.space.rest(len(X))
-    )
-    assert np.abs(readings["output"] - s["output"]).max() < 1e-3
-    assert np.abs(readings["output"] - simulated_output()).max() > 0.01  # and not what the ideal circuit does
+    F_real = ep.Total(real, ep.SquaredError())
+    s, _ = ep.Block(steps=500, tol=1e-6)(F_real, theta, (X, None), 0.0, real.space.rest(len(X)))
+    assert np.abs(found - s["output"]).max() < 1e-3
+    ideal = simulated()
+    ideal.write(THETA)
+    assert np.abs(found - ideal.settle(X, None).readings["output"]).max() > 0.01  # and not what was meant
 
 
-def simulated_output() -> np.ndarray:
-    device = simulated()
-    device.write(THETA)
-    return np.asarray(device.settle(X, None).readings["output"])
-
-
-@pytest.mark.parametrize("wrong", [{"bits": 0}, {"states": 1}, {"read_noise": -0.1}, {"stuck": 1.5}, {"sweeps": 2.5}])
-def test_imperfections_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ep.InputError, match=next(iter(wrong))):
-        bench.Imperfections(**wrong)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: bench.SimulatedBench(NET, ep.device.Readings()), "give low and high"),
+        (lambda: bench.SimulatedBench(NET, ep.device.Readings(low={"hidden": 0}, high={"hidden": 1})), "is missing"),
+        (lambda: bench.SimulatedBench(ep.Resistive.layered(3, 4, 2), readings()), "a finite range"),
+        (lambda: bench.SimulatedBench(NET, readings(), real=ep.Resistive.layered(3, 5, 2)), "layer 'hidden'"),
+        (lambda: bench.SimulatedBench(NET, readings(), Writing(rounding="accumulate")), "'accumulate'"),
+    ],
+)
+def test_a_bench_that_cannot_be_meant_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ep.InputError, match=said):
+        make()
 
 
 # ---- gradients ----
@@ -144,7 +131,7 @@ def test_coupled_learning_by_a_device_is_that_of_the_library() -> None:
 
 def test_the_gradient_is_taken_where_the_device_is_and_not_where_it_should_be() -> None:
     cost = ep.SquaredError(l2=1.0)  # whose part of the gradient is θ itself
-    with bench.Session(simulated(states=3)) as session:
+    with bench.Session(simulated(writing={"states": 3})) as session:
         made = bench.trainer(session, ep.Total(NET, cost), optax.sgd(0.1), ep.Symmetric(0.05))
         penalised = made.rule.learn(made.F, THETA, (X, Y), made.rest(len(X)), KEY).gradient
         plain = trainer(session, ep.Symmetric(0.05))
@@ -157,7 +144,7 @@ def test_the_gradient_is_taken_where_the_device_is_and_not_where_it_should_be() 
 
 
 def test_a_device_learns_and_its_wish_is_kept_between_the_states_that_it_has() -> None:
-    with bench.Session(simulated(bits=10, read_noise=0.002, states=32, write_noise=0.01)) as session:
+    with bench.Session(simulated(bits=10, noise=0.002, writing={"states": 32, "noise": 0.01})) as session:
         made = trainer(session)
         state, history = bench.fit(made, made.init(THETA, FEED, KEY), FEED, epochs=12, valid=(X, Y))
     assert history[-1]["train_cost"] < 0.7 * history[0]["train_cost"]
@@ -169,7 +156,7 @@ def test_a_device_learns_and_its_wish_is_kept_between_the_states_that_it_has() -
 
 
 def test_the_log_has_every_reading_and_says_which_update_came_of_which(tmp_path: Path) -> None:
-    with bench.Session(simulated(read_noise=0.01), log=tmp_path / "log.jsonl") as session:
+    with bench.Session(simulated(noise=0.01), log=tmp_path / "log.jsonl") as session:
         made = trainer(session)
         bench.fit(made, made.init(THETA, FEED, KEY), FEED, epochs=1)
     entries = list(bench.read_log(tmp_path / "log.jsonl"))
@@ -215,7 +202,7 @@ def test_a_device_that_takes_one_example_at_a_time_learns_the_same() -> None:
 def test_readings_are_averaged() -> None:
     scatter = []
     for repeats in (1, 16):
-        with bench.Session(simulated(read_noise=0.02), repeats=repeats) as session:
+        with bench.Session(simulated(noise=0.02), repeats=repeats) as session:
             session.write(THETA)
             many = [session.settle(X)["output"] for _ in range(12)]
             scatter.append(np.std(many, axis=0).mean())
@@ -236,7 +223,7 @@ def outcome(folder: Path) -> tuple[dict[str, bytes], list[dict[str, float]]]:
 def train(folder: Path, observe: Callable[[ep.Progress], None] = lambda _: None, **more: Any) -> None:
     """Begin the run in the folder, or go on with it, with a device that has noise and drifts."""
     run = ep.Run.open(folder) if folder.exists() else ep.Run.create(folder, {})
-    device = simulated(bits=10, read_noise=0.01, states=64, write_noise=0.02, drift=1e-4)
+    device = simulated(**NOISY, writing=DRIFTING)
     with bench.Session(device, log=folder / "readings.jsonl") as session:
         made = trainer(session)
         start = made.init(THETA, FEED, KEY)
@@ -425,9 +412,9 @@ SMOOTH = ep.Resistive.layered(3, 4, 2, gain=8.0, least=0.01, most=0.2, diode=ep.
 @pytest.mark.parametrize(
     ("faults", "beta", "part"),
     [
-        ({"read_noise": 0.002}, 0.1, "noise"),
-        ({"read_noise": 0.0005, "offset": 0.001}, 0.1, "offset"),
-        ({"read_noise": 0.0001}, 3.0, "bias"),
+        ({"noise": 0.002}, 0.1, "noise"),
+        ({"noise": 0.0005, "offset_spread": 0.001}, 0.1, "offset"),
+        ({"noise": 0.0001}, 3.0, "bias"),
     ],
     ids=["noise", "offset", "bias"],
 )
@@ -438,7 +425,7 @@ def test_the_certificate_promises_the_error_that_gradients_have(faults: dict[str
     exact = ep.ImplicitGradient(settle)(total, THETA, (X, Y), SMOOTH.space.rest(len(X))).gradient
 
     def device(seed: int) -> bench.SimulatedBench:
-        made = bench.SimulatedBench(SMOOTH, bench.Imperfections(**faults), volts=4.0, beta=4.0)
+        made = simulated(4.0, net=SMOOTH, **faults)
         made.calls = seed  # the same offsets, other noise
         return made
 
@@ -455,14 +442,20 @@ def test_the_certificate_promises_the_error_that_gradients_have(faults: dict[str
     assert max(("bias", "offset", "noise"), key=lambda name: getattr(first, name)) == part
 
 
+def drawn_offset(layer: str) -> float:
+    """The root mean square of the offsets that nodes have when they are pulled and pushed."""
+    zeros = {name: jnp.zeros((3, 1, *shape)) for name, shape in NET.shapes.items()}
+    drawn = readings(offset_spread=0.005)(zeros, KEY)[layer][1:] / (2 * VOLTS)
+    return float(np.sqrt(np.mean(np.square(drawn))))
+
+
 def test_the_certificate_measures_what_the_bench_was_given() -> None:
-    faults = {"read_noise": 0.004, "offset": 0.005, "write_noise": 0.03, "drift": 1e-4}
-    with bench.Session(simulated(**faults)) as session:
+    writing = {"noise": 0.03, "lifetime": 1e3, "reset": NET.least}
+    with bench.Session(simulated(noise=0.004, offset_spread=0.005, writing=writing)) as session:
         found = bench.certify(session, F, THETA, (X, Y), betas=(0.5,), readings=16)
     for layer in ("hidden", "output"):
         assert found.noise[layer] == pytest.approx(0.004, rel=0.15)
-        drawn = [session.device.offsets[layer, way] / 8.0 for way in (1, -1)]  # pyright: ignore
-        assert found.offset[layer] == pytest.approx(np.sqrt(np.mean(np.square(drawn))), rel=0.3)
+        assert found.offset[layer] == pytest.approx(drawn_offset(layer), rel=0.3)
     assert found.write_spread == pytest.approx(0.03, rel=0.3)
     assert found.drift > 1e-6
     with bench.Session(simulated()) as session:
@@ -472,7 +465,7 @@ def test_the_certificate_measures_what_the_bench_was_given() -> None:
 
 
 def test_a_device_that_is_not_fit_is_told_of_and_why(tmp_path: Path) -> None:
-    with bench.Session(simulated(read_noise=0.2)) as session:
+    with bench.Session(simulated(noise=0.2)) as session:
         noisy = bench.certify(session, F, THETA, (X, Y), betas=(0.1,), repeats=(1,), readings=4)
     assert not noisy.fit and "mostly noise (more readings)" in noisy.problems[0]
     assert "NOT FIT" in str(noisy)
@@ -495,7 +488,7 @@ class Unwired(bench.SimulatedBench):
 
 
 def test_an_output_that_nothing_moves_is_found() -> None:
-    device = Unwired(NET, bench.Imperfections(read_noise=0.001), volts=4.0, beta=4.0)
+    device = Unwired(NET, readings(noise=0.001), beta=4.0)
     with bench.Session(device) as session:
         found = bench.certify(session, F, THETA, (X, Y), betas=(0.5,))
     assert found.dead == ("output (1,)",) and any("look after the wires" in problem for problem in found.problems)
@@ -506,16 +499,14 @@ def test_an_output_that_nothing_moves_is_found() -> None:
 MODULE = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_bench import F, THETA, simulated
-from command import run
-from eqprop import bench, progress
-from eqprop.bench import setups
+from benches import F, THETA, simulated
+from eqprop import bench
 
 def good():
-    return bench.Setup(simulated(read_noise=0.001), F, THETA)
+    return bench.Setup(simulated(noise=0.001), F, THETA)
 
 def bad():
-    return bench.Setup(simulated(read_noise=0.2), F, THETA)
+    return bench.Setup(simulated(noise=0.2), F, THETA)
 
 def wrong():
     return simulated()
@@ -568,9 +559,10 @@ def test_the_simulated_bench_learns_the_digits_and_goes_on_after_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """8-bit readings with 1 % noise, 6-bit conductances of a range of 20 to 1 with 2 % noise; a few epochs only."""
-    faults = setups.simulated().device.faults  # pyright: ignore[reportAttributeAccessIssue]
-    assert (faults.bits, faults.states, faults.read_noise, faults.write_noise) == (8, 64, 0.01, 0.02)
-    assert setups.circuit().most == pytest.approx(20 * setups.circuit().least)
+    device: Any = setups.simulated().device
+    assert (device.reading.bits, device.reading.noise) == (8, 0.01)
+    assert (device.writing.states, device.writing.noise) == (64, 0.02)
+    assert device.writing.range[1] == pytest.approx(20 * device.writing.range[0])
     options = ["--epochs", "8", "--checkpoint-seconds", "0", "--json"]
     update, seen = progress.TrainingBar.update, []
 

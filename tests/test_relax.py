@@ -289,7 +289,7 @@ def test_the_flow_in_a_box_is_the_limit_of_the_papers_clipped_steps() -> None:
     epsilon, steps, every = 1e-4, 80_000, 400
     euler = jax.jit(jax.vmap(lambda v, s: _clipped_euler(F, theta, v, s, epsilon, steps, every)))(v, start)
     times = jnp.arange(steps // every + 1) * every * epsilon
-    flow = ep.Flow(tol=1e-8).trace(F, theta, v, 0.0, start, times)
+    flow = ep.Flow(tol=1e-8).trace(F, theta, v, 0.0, start, times=times)
     path = np.concatenate([np.asarray(euler[layer]) for layer in euler], axis=-1)
     at_end = (path <= 0) | (path >= 1)
     assert np.any(~at_end[:, :-1] & at_end[:, 1:]) and np.any(at_end[:, :-1] & ~at_end[:, 1:])

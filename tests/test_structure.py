@@ -38,6 +38,7 @@ ROOMS = [
     "study",
     "progress",
     "sklearn",
+    "page",
     "cli",
     "__main__",
 ]

@@ -4,7 +4,6 @@ from eqprop.bench.certificate import Certificate, Expected
 from eqprop.bench.checking import certify
 from eqprop.bench.device import Description, Device, Drive, Limit, Range, Remembers, Settled
 from eqprop.bench.faults import DeviceError, RefusedError
-from eqprop.bench.imperfect import Imperfections
 from eqprop.bench.log import read_log
 from eqprop.bench.loop import fit, measure
 from eqprop.bench.session import Session
@@ -21,7 +20,6 @@ __all__ = [
     "DeviceError",
     "Drive",
     "Expected",
-    "Imperfections",
     "Limit",
     "OnBench",
     "Range",

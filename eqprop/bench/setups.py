@@ -11,16 +11,14 @@ import numpy as np
 
 from eqprop import spice
 from eqprop.bench.device import Device
-from eqprop.bench.imperfect import Imperfections
 from eqprop.bench.simulated import SimulatedBench
 from eqprop.bench.solved import SolvedBench
 from eqprop.cost import SquaredError
+from eqprop.device import Readings, Writing
 from eqprop.energy import Resistive
 from eqprop.errors import InputError
 from eqprop.total import Total
 from eqprop.types import Theta
-
-VOLTS = {"hidden": 1.0, "output": 2.0}
 
 
 class Setup(NamedTuple):
@@ -40,6 +38,15 @@ def circuit() -> Resistive:
     return Resistive.layered(64, 100, 10, gain=10.0, amplification=4.0, back=4.0, least=0.005, most=0.1)
 
 
+def volts(net: Resistive) -> dict[str, Any]:
+    """What is read: hidden nodes up to 1 V on the side of 0 to which their diodes keep them, outputs up to 2 V."""
+    above = np.array(dict(net.diodes)["hidden"]) == 1
+    return {
+        "low": {"hidden": np.where(above, 0.0, -1.0), "output": -2.0},
+        "high": {"hidden": np.where(above, 1.0, 0.0), "output": 2.0},
+    }
+
+
 def start(net: Resistive, seed: int) -> Theta:
     """Conductances in the lower half of their range, at random."""
     shapes = jax.eval_shape(net.init, jax.random.key(0))
@@ -54,9 +61,16 @@ def start(net: Resistive, seed: int) -> Theta:
 
 
 def simulated(seed: int = 0) -> Setup:
-    """The circuit for the digits on a simulated bench, with the faults of a usual lab."""
+    """The circuit for the digits on a simulated bench, with the faults of a usual lab.
+
+    Readings of 8 bits with 1 % noise, and 64 conductances in a range of 20 to 1, with 2 % noise from write to write.
+    """
     net = circuit()
-    device = SimulatedBench(net, Imperfections.usual(), volts=VOLTS, seed=seed, beta=20.0)
+    reading = Readings(noise=0.01, bits=8, **volts(net), seed=seed)
+    writing = Writing(
+        w_min=net.least, w_max=net.most, states=64, rounding="nearest", noise=0.02, parts=("W",), seed=seed
+    )
+    device = SimulatedBench(net, reading, writing, seed=seed, beta=20.0)
     return Setup(device, Total(net, SquaredError()), start(net, seed))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import bench, compare, data, evaluate, reproduce, train, verify
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
@@ -14,7 +14,15 @@ DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a
 learn by being nudged and settling again."""
 
 Command = (
-    train.Train | evaluate.Evaluate | reproduce.Reproduce | compare.Compare | verify.Verify | data.Data | bench.Bench
+    train.Train
+    | evaluate.Evaluate
+    | live.Live
+    | reproduce.Reproduce
+    | compare.Compare
+    | verify.Verify
+    | data.Data
+    | bench.Bench
+    | spice.Spice
 )
 
 
@@ -43,11 +51,13 @@ def parse(args: list[str]) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[live.Live, tyro.conf.subcommand("live")]
             | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
             | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
             | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
             | Annotated[data.Data, tyro.conf.subcommand("data")]
             | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
+            | Annotated[spice.Spice, tyro.conf.subcommand("spice")]
         )
         return tyro.cli(
             commands,

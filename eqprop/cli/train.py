@@ -18,6 +18,7 @@ from eqprop.store.atomic import write_figure
 from eqprop.study import (
     CircuitOptions,
     CostOptions,
+    DeviceOptions,
     Experiment,
     ImageOptions,
     LearningOptions,
@@ -31,6 +32,8 @@ from eqprop.study import (
 )
 from eqprop.study.options import ArchitectureName
 from eqprop.total import Blocks
+
+PARTS = ("cost", "settling", "learning", "images", "circuit", "devices")
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,14 @@ class Train:
     learning: LearningOptions = field(default_factory=LearningOptions)
     images: ImageOptions = field(default_factory=ImageOptions)
     circuit: CircuitOptions = field(default_factory=CircuitOptions)
+    devices: DeviceOptions = field(default_factory=DeviceOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Train":
         """The command that carries out the experiment."""
         network = NamedNetwork(**vars(experiment.network))
-        parts = (experiment.cost, experiment.settling, experiment.learning, experiment.images, experiment.circuit)
+        parts = [getattr(experiment, part) for part in PARTS]
         return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
 
     def without_hidden(self) -> "Train":
@@ -90,8 +94,7 @@ class Train:
     @property
     def experiment(self) -> Experiment:
         network = NetworkOptions(**vars(self.network))
-        parts = (self.cost, self.settling, self.learning, self.images, self.circuit)
-        return Experiment(self.dataset, network, *parts)
+        return Experiment(self.dataset, network, *(getattr(self, part) for part in PARTS))
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output

@@ -6,10 +6,11 @@ from eqprop.device.diodes import diode_spread
 from eqprop.device.held import bounds, states, stuck, write_noise
 from eqprop.device.read import Readings
 from eqprop.device.steps import constant_step, device_to_device, linear_step, soft_bounds, up_down
-from eqprop.device.writing import Writing
+from eqprop.device.writing import Behind, Writing
 from eqprop.rule.reading import Exact, Reading
 
 __all__ = [
+    "Behind",
     "Exact",
     "Reading",
     "Readings",

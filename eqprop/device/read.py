@@ -21,7 +21,7 @@ Scale = Any
 class Readings(Reading):
     """What is read of a unit's s in phase k; each effect is left out unless it is given:
 
-        r = round(clip((1 + g) s + [k > 0] (o + o_i) + σ ξ, low, high)),  averaged over `repeats` reads
+        r = round(clip((1 + g) s + [k > 0] (o + o_k) + σ ξ, low, high)),  averaged over `repeats` reads
 
     `noise`, `offset` and `offset_spread` are shares of full scale, high − low. Without a range full scale is 1, so
     that they are in the units of the state.
@@ -30,10 +30,10 @@ class Readings(Reading):
     bits: of the converter, which rounds to 2^bits levels from `low` to `high`.
     low, high: what the converter clips to: a number or an array with one for each unit, or such for each layer by name.
     offset: o, which all units have in every phase but the first.
-    offset_spread: the standard deviation of o_i, which a unit has in every phase but the first, always the same.
+    offset_spread: the standard deviation of o_k, which a unit has in phase k, always the same; in the first it is 0.
     gain_spread: the standard deviation of g, the error of a unit's amplifier, the same in all phases.
     repeats: reads that are averaged: noise falls by √repeats, and with noise the average is finer than the converter.
-    seed: which o_i and g the units have.
+    seed: which o_k and g the units have.
 
         >>> read = Readings(bits=2, low=0.0, high=3.0)
         >>> read(jnp.array([[[0.2, 1.6, 7.0]]]), jax.random.key(0)).tolist()
@@ -87,14 +87,19 @@ class Readings(Reading):
                 )
 
     def __call__(self, states: State, key: Key) -> State:
+        count = len(jax.tree.leaves(states)[0])
+        return jax.vmap(self.phase)(states, jax.random.split(key, count), jnp.arange(count))
+
+    def phase(self, states: State, key: Key, k: Any) -> State:
+        """What is read in phase k alone, of states whose first axis counts examples."""
         low, high = (_broadcast(end, states) for end in (self.low, self.high))
         leaves, tree = jax.tree.flatten(states)
         keys = jax.random.split(key, len(leaves))
         own = jax.random.split(jax.random.key(self.seed), len(leaves))
-        read = [self._read(*of_layer) for of_layer in zip(leaves, low, high, keys, own, strict=True)]
+        read = [self._read(*of_layer, k) for of_layer in zip(leaves, low, high, keys, own, strict=True)]
         return jax.tree.unflatten(tree, read)
 
-    def _read(self, s: Array, low: Any, high: Any, key: Key, own: Key) -> Array:
+    def _read(self, s: Array, low: Any, high: Any, key: Key, own: Key, k: Any) -> Array:
         """One layer, read as often as asked for."""
         if jnp.iscomplexobj(s):
             raise InputError("a complex state cannot be read by a device: take the symmetric nudge, or Exact()")
@@ -102,12 +107,12 @@ class Readings(Reading):
         gains, offsets = jax.random.split(own)
         seen = s
         if self.gain_spread is not None:
-            seen = seen * (1 + self.gain_spread * jax.random.normal(gains, s.shape[2:], s.dtype))
-        shift = 0.0 if self.offset is None else self.offset * scale
+            seen = seen * (1 + self.gain_spread * jax.random.normal(gains, s.shape[1:], s.dtype))
+        if self.offset is not None:
+            seen = seen + jnp.where(k > 0, self.offset * scale, 0)
         if self.offset_spread is not None:
-            shift = shift + self.offset_spread * scale * jax.random.normal(offsets, s.shape[2:], s.dtype)
-        if self.offset is not None or self.offset_spread is not None:
-            seen = jnp.concatenate([seen[:1], seen[1:] + shift])
+            drawn = jax.random.normal(jax.random.fold_in(offsets, k), s.shape[1:], s.dtype)
+            seen = seen + jnp.where(k > 0, self.offset_spread * scale * drawn, 0)
         if self.noise is None:
             return self._convert(seen, low, high).astype(s.dtype)
         deviation = self.noise * scale

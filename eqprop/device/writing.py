@@ -1,8 +1,10 @@
 """All effects of writing in one object, in the order in which a device has them."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -13,6 +15,23 @@ from eqprop.device.held import Rounding, bounds, lowest, states, stuck, write_no
 from eqprop.device.steps import constant_step, device_to_device, soft_bounds, up_down
 from eqprop.errors import InputError
 from eqprop.types import Key, Theta
+
+
+class Behind(eqx.Module):
+    """An optimizer, and devices that carry out its updates. What is data in the optimizer stays so."""
+
+    optimizer: Any
+    devices: optax.GradientTransformation
+
+    def init(self, params: Theta) -> tuple[Any, Any]:
+        """The state before the first update."""
+        return self.optimizer.init(params), self.devices.init(params)
+
+    def update(self, updates: Theta, state: Any, params: Theta | None = None) -> tuple[Theta, tuple[Any, Any]]:
+        """What the devices make of the optimizer's updates."""
+        wanted, first = self.optimizer.update(updates, state[0], params)
+        written, second = self.devices.update(wanted, state[1], params)
+        return written, (first, second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +93,11 @@ class Writing:
             return None
         return lowest(self.w_min, self.w_max, self.ratio), self.w_max  # pyright: ignore[reportReturnType]
 
+    @property
+    def ages(self) -> bool:
+        """Whether devices change while nobody writes them."""
+        return self.lifetime is not None or bool(self.nu or self.nu_dtod)
+
     def effects(self) -> list[optax.GradientTransformation]:
         """The effects that are on, in order."""
         found: list[Any] = []
@@ -104,11 +128,7 @@ class Writing:
 
     def behind(self, optimizer: Any) -> Any:
         """The optimizer, an Optax one or a `Rated`, whose updates devices carry out; itself if no effect is on."""
-        effects = self.effects()
-        if not effects:
-            return optimizer
-        written = optax.chain(*effects)
-        return optax.chain(optimizer, only(written, *self.parts) if self.parts else written)
+        return Behind(optimizer, transformation(self)) if self.effects() else optimizer
 
     def start(self, theta: Theta, key: Key) -> Theta:
         """θ with every device somewhere in its range, uniformly, on one of its states if it has some."""
@@ -127,3 +147,10 @@ class Writing:
         if not self.range:
             raise InputError(f"{what} needs the range of the devices: give w_max, and w_min or ratio")
         return self.range
+
+
+@cache  # the same functions for the same devices, so that nothing compiles twice
+def transformation(writing: Writing) -> optax.GradientTransformation:
+    """All effects that are on, one after the other."""
+    written = optax.chain(*writing.effects())
+    return only(written, *writing.parts) if writing.parts else written

@@ -74,6 +74,11 @@ class Relaxation(eqx.Module):
         """A settling from s at each β of a vector; their axis comes first in what is returned."""
         return jax.vmap(lambda beta: self.settle(F, theta, v, beta, s))(betas)
 
+    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
+        """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
+        F = _checked(self, F, v, s)
+        return _ends(self, F, theta, v, beta, s, key)
+
     def __call__(
         self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
     ) -> tuple[State, Info]:
@@ -90,6 +95,20 @@ def _settle(
     relaxation: Relaxation, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None
 ) -> tuple[State, Info]:
     return relaxation.settle(F, theta, v, beta, s, key)
+
+
+@compiled
+def _ends(relaxation: Relaxation, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None) -> Trace:
+    end, info = relaxation.settle(F, theta, v, beta, s, key)
+    path = jax.tree.map(lambda first, last: jnp.stack([first, last], axis=1), s, end)
+    residual = jnp.stack([jnp.full_like(info.residual, jnp.inf), info.residual], axis=1)
+    return Trace(path, energies(F, theta, v, beta, path), residual)
+
+
+def energies(F: System, theta: Theta, v: Data, beta: Number, path: State) -> Array:
+    """F at every state of the paths of a batch, whose axes are examples and time."""
+    of_one = jax.vmap(F, in_axes=(None, None, None, 0))
+    return jax.vmap(of_one, in_axes=(None, 0, 0 if jnp.ndim(beta) else None, 0))(theta, v, beta, path)
 
 
 def _checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
@@ -220,7 +239,7 @@ class Stepwise(Relaxation):
         begin = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(betas), *a.shape)), self.init(s))
         return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin), s)
 
-    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State) -> Trace:
+    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
         return _trace(self.all_steps(), _checked(self, F, v, s), theta, v, beta, s)
 

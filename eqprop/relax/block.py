@@ -60,8 +60,7 @@ class Block(Stepwise):
         met = []
         for block in self._visits(blocks):
             part = {layer: s[layer] for layer in block}
-            force = F.force(theta, v, beta, s)
-            force = {layer: force[layer] for layer in block}  # the rest of it is not computed
+            force = F.force(theta, v, beta, s, block)
             met.append(F.space.residual(part, force))
             bound = offered.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
             step = {k: omega / bound[k] for k in block}

@@ -38,8 +38,22 @@ class Flow(Relaxation):
         met = jax.vmap(lambda v, beta, s: F.space.residual(s, F.force(theta, v, beta, s)), axes)(v, beta, s)
         return s, Info(met, solution.stats["num_steps"], met <= self.tol)
 
-    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, times: Array) -> Trace:
-        """The way at the `times` given, which rise from 0; `energy` is F and `residual` that of the states there."""
+    def trace(
+        self,
+        F: TotalEnergy,
+        theta: Theta,
+        v: Data,
+        beta: Number,
+        s: State,
+        key: Key | None = None,
+        *,
+        times: Array | None = None,
+    ) -> Trace:
+        """The way at the `times` given, which rise from 0; `energy` is F and `residual` that of the states there.
+
+        Without times, at a hundred that are equally far apart.
+        """
+        times = jnp.linspace(0.0, self.time, 101) if times is None else times
         return _trace(self, system(F), theta, v, beta, s, times)
 
     def solve(self, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array | None) -> Any:

@@ -1,6 +1,7 @@
 """Settling with noise: s does not come to rest, it samples the Boltzmann distribution of F."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from eqprop.compile import compiled
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, Relaxation, require_floats, restless
+from eqprop.relax.base import Info, Relaxation, Trace, energies, require_floats, restless
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, Number, State, Theta
 
@@ -91,6 +92,14 @@ class Langevin(Relaxation):
         states = self.draw(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
         return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), self.info(len(jax.tree.leaves(s)[0]))
 
+    def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
+        """Every state on the way, those that would be forgotten included; what never rests has no residual."""
+        every = replace(self, burn_in=0, samples=self.steps, thin=1)
+        path = every.sample(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
+        path = jax.tree.map(lambda first, rest: jnp.concatenate([first[:, None], rest], axis=1), s, path)
+        energy = _energies(system(F), theta, v, beta, path)
+        return Trace(path, energy, jnp.full_like(energy, jnp.nan))
+
     def _terms(self, force: Callable[[Array], Array], x: Array, key: Array) -> Any:
         """The equation of the whole batch, in which time counts steps: whole numbers do not round.
 
@@ -112,3 +121,6 @@ class Langevin(Relaxation):
 @compiled
 def _sample(langevin: Langevin, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
     return langevin.draw(F, theta, v, beta, s, key)
+
+
+_energies = compiled(energies)

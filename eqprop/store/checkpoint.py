@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
     """Write the arrays of `tree` and the JSON `notes`: whole and on disk, or not at all."""
     import safetensors.numpy
 
-    arrays = {name: _plain(leaf) for name, leaf in named(tree).items()}
+    arrays = flattened(tree)
     text = json.dumps(notes)
     metadata = {NOTES: text, SUM: _digest(arrays, text)}
     write_atomic(path, safetensors.numpy.save(arrays, metadata))
@@ -40,8 +41,7 @@ def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
                 f"{path} is of another network or trainer: {name!r} is {found.dtype}{list(found.shape)} "
                 f"instead of {wanted.dtype}{list(wanted.shape)}"
             )
-    restored = [_like(arrays[name], leaf) for name, leaf in leaves.items()]
-    return jax.tree.unflatten(jax.tree.structure(like), restored), notes
+    return restored(arrays, like), notes
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -61,6 +61,17 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if _digest(arrays, metadata[NOTES]) != metadata[SUM]:
         raise InputError(f"{path} is damaged: its content does not have the checksum that was stored with it")
     return arrays, json.loads(metadata[NOTES])
+
+
+def flattened(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by their paths; keys of random numbers as the numbers that they are."""
+    return {name: _plain(leaf) for name, leaf in named(tree).items()}
+
+
+def restored(arrays: Mapping[str, np.ndarray], like: Any) -> Any:
+    """The inverse of `flattened`: arrays in the structure of `like`."""
+    leaves = [_like(arrays[name], leaf) for name, leaf in named(like).items()]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 def _is_key(leaf: Any) -> bool:

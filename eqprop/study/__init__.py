@@ -12,6 +12,7 @@ from eqprop.study.methods import METHODS, Method
 from eqprop.study.options import (
     CircuitOptions,
     CostOptions,
+    DeviceOptions,
     ImageOptions,
     LearningOptions,
     NetworkOptions,
@@ -27,6 +28,7 @@ __all__ = [
     "Campaign",
     "CircuitOptions",
     "CostOptions",
+    "DeviceOptions",
     "Experiment",
     "ImageOptions",
     "LearningOptions",

@@ -6,7 +6,6 @@ the one-sided and the symmetric nudge, and by coupled learning.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from statistics import mean
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +27,7 @@ from eqprop.total import Total
 from eqprop.train import Cosine, Rated, Shuffled, Trainer, fit
 
 SIZES, BATCH, BETA, ETA, RATE = (64, 100, 10), 20, 4.0, 0.2, 0.01
+ADAM = optax.adam(1.0)
 WAYS = ("one-sided", "symmetric", "coupled")
 REMEDY = "symmetric, with the remedy"
 
@@ -138,17 +138,11 @@ def rule(way: str, bench: Bench) -> Rule:
     return EquilibriumPropagation((OneSided if way == "one-sided" else Symmetric)(BETA), free, nudged, bench.readings)
 
 
-@cache  # the same functions for the same devices, so that seeds and strengths of reading compile once
-def optimizer(devices: Writing, rate: float, updates: int) -> Any:
-    """Adam with the devices behind it."""
-    return devices.behind(Rated(optax.adam(1.0), rate, Cosine(1.0, updates)))
-
-
 def trainer(way: str, bench: Bench, updates: int) -> Trainer:
     """What trains the bench in a way."""
     F = Total(bench.net, SquaredError())
-    behind = optimizer(bench.devices, bench.rate, updates)
-    return Trainer(F, rule(way, bench), behind, metrics={"error": F.cost.misclassified})
+    optimizer = bench.devices.behind(Rated(ADAM, bench.rate, Cosine(1.0, updates)))
+    return Trainer(F, rule(way, bench), optimizer, metrics={"error": F.cost.misclassified})
 
 
 @dataclass(frozen=True)

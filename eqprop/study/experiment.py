@@ -10,6 +10,7 @@ import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, Split
+from eqprop.device import Exact, Reading, Writing
 from eqprop.energy import (
     ACTIVATIONS,
     ARCHITECTURES,
@@ -26,10 +27,14 @@ from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, S
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
+from eqprop.rule.contrastive import Clamping
+from eqprop.rule.equilibrium import TwoPhase
+from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
 from eqprop.study.options import (
     CircuitOptions,
     CostOptions,
+    DeviceOptions,
     ImageOptions,
     LearningOptions,
     NetworkOptions,
@@ -86,6 +91,7 @@ class Experiment:
     learning: LearningOptions = field(default_factory=LearningOptions)
     images: ImageOptions = field(default_factory=ImageOptions)
     circuit: CircuitOptions = field(default_factory=CircuitOptions)
+    devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
         if self.dataset not in NAMES:
@@ -211,8 +217,9 @@ class Experiment:
         """Refuse settings of circuits where there is none, and others where they mean nothing to one."""
         net, usual = self.network, NetworkOptions()
         if not self.resists:
-            for name, value in vars(self.circuit).items():
-                if value != vars(CircuitOptions())[name]:
+            plain = vars(CircuitOptions()) | vars(DeviceOptions())
+            for name, value in (vars(self.circuit) | vars(self.devices)).items():
+                if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
             return
         if net.activation != usual.activation or net.bias != usual.bias:
@@ -226,6 +233,21 @@ class Experiment:
                 f"method={self.learning.method!r} puts an energy of its own on the layers, and a circuit has one: "
                 "choose equilibrium, coupled, …"
             )
+        reading, rule = self._reading(), self.method.rule(self.phases)
+        if not isinstance(reading, Exact) and not isinstance(rule, TwoPhase | Clamping):
+            raise InputError(
+                f"method={self.learning.method!r} compares no readings of two phases: leave --volts, --bits, "
+                "--read-noise, --offset and --reads out, or choose equilibrium"
+            )
+        if not isinstance(reading, Exact) and self.settling.nudge == "holomorphic":
+            raise InputError("nudge='holomorphic': complex states cannot be read by a device; choose symmetric")
+        _ = self._writing()  # which checks itself
+
+    def _writing(self) -> Writing:
+        return writing(self.devices, self.circuit, self.learning.seed)
+
+    def _reading(self) -> Reading:
+        return reading(self.devices, self._circuit(2, 2), self.learning.seed)
 
     @property
     def resists(self) -> bool:
@@ -360,10 +382,11 @@ class Experiment:
         balanced_net = layers if chosen.balance else None
         sgd = (chosen.momentum, chosen.nesterov)
         plain = _optimizer(chosen.optimizer, sgd, chosen.weight_decay, balanced_net, self.method.shrink)
+        optimizer = Rated(plain, self._rates(net), self._schedule(batches))
         trainer = Trainer(
             Total(net, cost),
             self._rule(batches),
-            Rated(plain, self._rates(net), self._schedule(batches)),
+            self._writing().behind(optimizer) if self.resists else optimizer,
             persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
             watch={"angle": net.angle} if isinstance(net, Directed) else {},
@@ -433,7 +456,10 @@ class Experiment:
         if growth != 1:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
-        return self.method.rule(phases)
+        rule = self.method.rule(phases)
+        if not self.resists or isinstance(reading := self._reading(), Exact):
+            return rule
+        return replace(rule, reading=reading)  # pyright: ignore[reportCallIssue]  (a rule that reads)
 
     def _phases(self) -> Phases:
         chosen = self.settling

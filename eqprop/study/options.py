@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from eqprop.device.held import Rounding
 from eqprop.study.methods import METHODS
 
 ArchitectureName = Literal["layered", "skip", "fully-connected", "conv", "residual", "resistive"]
@@ -120,6 +121,39 @@ class CircuitOptions:
     """smallest conductance that a resistor can have"""
     most: float | None = None
     """largest conductance that a resistor can have; None: any"""
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """what is not perfect about resistors and converters (resistive); all of it is off by default"""
+
+    states: int | None = None
+    """values that a conductance can take, evenly spaced from --least to --most; None: all"""
+    rounding: Rounding = "stochastic"
+    """states: to the nearest, up or down by chance, or to the nearest with the rest kept for the next update"""
+    write_noise: float = 0.0
+    """standard deviation of what a write ends at, as a share of the range of conductances"""
+    write_spread: float = 0.0
+    """relative standard deviation of the steps of different devices (dw_min_dtod)"""
+    up_down: float = 0.0
+    """steps up are larger by this part, steps down smaller"""
+    soft_bounds: bool = False
+    """steps shrink to 0 towards --least and --most"""
+    stuck: float = 0.0
+    """share of devices that never change"""
+    drift: float = 0.0
+    """exponent ν by which a conductance falls with the updates since it was last written"""
+    volts: tuple[float, ...] = ()
+    """what can be read: hidden nodes up to this on their side of 0, outputs up to it on both; one for all, or one for
+    each of the N layers; none: all, and shares below are of 1 V"""
+    bits: int | None = None
+    """of the converter that reads voltages"""
+    read_noise: float = 0.0
+    """standard deviation of a reading, as a share of what can be read"""
+    offset: float = 0.0
+    """standard deviation of what a node reads too much in one of two phases, always the same, as a share"""
+    reads: int = 1
+    """readings whose mean is taken for one"""
 
 
 @dataclass(frozen=True)

@@ -53,15 +53,18 @@ class System(eqx.Module):
         """Whether F has all derivatives by s within the bounds, as the holomorphic nudge needs; by default it has."""
         return True
 
-    def force(self, theta: Theta, v: Data, beta: Number, s: State) -> State:
+    def force(self, theta: Theta, v: Data, beta: Number, s: State, layers: tuple[str, ...] | None = None) -> State:
         """What pulls at the state: −∂F/∂s, or the `field` of a system that is not conservative.
 
-        For complex s, it is the complex derivative, for which F must be smooth.
+        With `layers`, only what pulls at these. For complex s it is the complex derivative, for which F must be smooth.
         """
         if not self.conservative:
-            return self.field(theta, v, beta, s)
+            field = self.field(theta, v, beta, s)
+            return field if layers is None else {layer: field[layer] for layer in layers}
+        part, whole = (s, lambda s: s) if layers is None else ({k: s[k] for k in layers}, lambda part: s | part)
         smooth = any(jnp.iscomplexobj(u) for u in jax.tree.leaves(s))
-        return jax.tree.map(lambda g: -g, jax.grad(self, argnums=3, holomorphic=smooth)(theta, v, beta, s))
+        slope = jax.grad(lambda part: self(theta, v, beta, whole(part)), holomorphic=smooth)(part)
+        return jax.tree.map(jnp.negative, slope)
 
     def field(self, theta: Theta, v: Data, beta: Number, s: State) -> State:
         """ds/dt, for a system that is not conservative."""

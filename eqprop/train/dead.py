@@ -52,7 +52,8 @@ def _learns(F: System, theta: Theta, v: Data, s: State, gradient: Theta) -> Arra
     """Whether the gradient of an example is more than what rounding leaves of a contrast of ∂F/∂θ."""
 
     def beyond(g: Array, contrasted: Array) -> Array:
-        return jnp.max(jnp.abs(g)) > ROUNDING * jnp.finfo(g.dtype).eps * jnp.max(jnp.abs(contrasted))
+        largest = jnp.max(jnp.abs(contrasted), initial=0)  # of none, where nothing of a synapse learns
+        return jnp.max(jnp.abs(g), initial=0) > ROUNDING * jnp.finfo(g.dtype).eps * largest
 
     found = jax.tree.map(beyond, gradient, jax.grad(F)(theta, v, 0.0, s))
     return jnp.any(jnp.stack(jax.tree.leaves(found)))

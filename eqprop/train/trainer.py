@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from eqprop.compile import compiled
+from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
@@ -54,7 +55,7 @@ class Trainer(eqx.Module):
 
     F: System = eqx.field(converter=system)
     rule: Rule
-    optimizer: optax.GradientTransformation | Rated
+    optimizer: optax.GradientTransformation | Rated | Behind
     persistent: bool = eqx.field(default=False, static=True, kw_only=True)
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict, kw_only=True)
     watch: Mapping[str, Callable[[Theta], Array]] = eqx.field(default_factory=dict, kw_only=True)

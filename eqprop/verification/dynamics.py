@@ -44,7 +44,7 @@ class Dynamics(Claim):
         close = np.sort(np.concatenate([times, times[1:] - 1e-3, times[1:] + 1e-3]))
         # It starts beside s, as s may be the fixed point already.
         start = subject.F.space.project(jax.tree.map(lambda u: np.asarray(u) + 0.1, subject.s))
-        trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, start, jnp.asarray(close))
+        trace = self.flow.trace(subject.F, subject.theta, subject.v, 0.0, start, times=jnp.asarray(close))
         trace = jax.tree.map(np.asarray, trace)
         falling = (trace.energy[:, 3::3] - trace.energy[:, 1::3]) / 2e-3
         before, middle, after = (jax.tree.map(lambda u, k=k: u[:, k::3], trace.state) for k in (1, 2, 3))

@@ -1,0 +1,304 @@
+"""What there is to watch: a system with its weights, examples to settle, and what can be chosen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf, prod
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from eqprop import data
+from eqprop.errors import InputError
+from eqprop.nudge import Nudge, Symmetric
+from eqprop.page.choices import (
+    ABOUT_RULES,
+    Choice,
+    Pair,
+    nudges_for,
+    phases_for,
+    relaxations_for,
+    rules_for,
+)
+from eqprop.page.held import Named, bounds_of
+from eqprop.relax import Relaxation
+from eqprop.rule import Rule
+from eqprop.store import Run
+from eqprop.study import Experiment, Setup, experiment_of, preset
+from eqprop.study.methods import Phases
+from eqprop.total import System, TotalEnergy, system
+from eqprop.train import Feed, Shuffled, Trainer, TrainState
+from eqprop.types import Shape, Theta
+
+MOST_EXAMPLES = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """All that a page shows and asks for.
+
+    title: the name of the network.
+    F, theta: the system, whose state has named layers, and its weights.
+    shape, low, high: of an input as it is drawn.
+    encode: from such an input to the x of F.
+    pixels, targets: examples to choose from, as they are drawn and as F takes their targets; there may be none.
+    labels: the name of each class; empty where nothing is predicted.
+    layer: the layer of the state that is predicted, if it is one.
+    relaxations, nudges, rules: what can be chosen, the default first; the first relaxation is that of all learning.
+    watch: the relaxation that the page shows at first.
+    beta: the strength of the nudge at first.
+    trainer, begin, feed: what the page trains with, the state where that begins, and the minibatches.
+    fresh: random weights for a seed.
+    code: the Python code that makes F, theta and the examples.
+    updates: the minibatches learned before.
+    """
+
+    title: str
+    F: System
+    theta: Theta
+    shape: Shape
+    encode: Callable[[np.ndarray], np.ndarray]
+    pixels: np.ndarray
+    targets: np.ndarray
+    labels: tuple[str, ...]
+    layer: str | None
+    relaxations: Mapping[str, Choice[Pair]]
+    nudges: Mapping[str, Choice[Callable[[float], Nudge]]]
+    rules: Mapping[str, Choice[Callable[[Phases], Rule]]]
+    watch: str = ""
+    beta: float = 0.5
+    low: float = 0.0
+    high: float = 1.0
+    dreams: bool = False
+    trainer: Trainer | None = None
+    feed: Feed | None = None
+    fresh: Callable[[int], Theta] | None = None
+    code: str = ""
+    updates: int = 0
+    bounds: tuple[Any, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", bounds_of(self.F.space))
+
+    @cached_property
+    def rate(self) -> float:
+        """A learning rate at which one example changes the weights by about a hundredth, of one digit."""
+        if not self.rules or not self.labels:
+            return 0.1
+        v = (self.encode(self.pixels[0])[None], self.targets[:1])
+        rule = self.rule(next(iter(self.rules)), next(iter(self.nudges)), self.beta)
+        gradient = rule(self.F, self.theta, v, self.F.space.rest(1), jax.random.key(0)).gradient
+        size, slope = (float(optax.tree.norm(tree)) for tree in (self.theta, gradient))
+        return float(f"{0.01 * size / slope:.0e}") if 0 < slope < inf and size else 0.1
+
+    def rule(self, name: str, nudge: str, beta: float) -> Rule:
+        """A rule that learns by the first of the relaxations."""
+        pair, make = next(iter(self.relaxations.values())).made, self.rules[name].made
+        phases = Phases(pair.free, pair.nudged, self.nudges[nudge].made(beta or self.beta))  # β = 0 teaches nothing
+        return make(phases_for(make, phases))
+
+    @property
+    def classes(self) -> list[int]:
+        """The class of each example: the largest of its targets."""
+        return np.argmax(self.targets, axis=1).tolist() if self.labels else []
+
+    def target(self, label: int | None) -> np.ndarray:
+        """The target of a class, as F takes it; without one, that of the first, which β = 0 leaves without effect."""
+        return np.eye(len(self.labels) or self.targets.shape[1], dtype=np.float32)[label or 0]
+
+    def state(self, theta: Theta, seed: int = 0) -> TrainState:
+        """Where training with these weights begins."""
+        assert self.trainer is not None and self.feed is not None
+        return self.trainer.init(theta, self.feed, jax.random.key(seed))
+
+
+def scene_of_run(folder: Path, data_dir: Path | None = None, say: Callable[[str], None] = print) -> Scene:
+    """The network of a run folder, with its trained weights."""
+    run = Run.open(folder)
+    experiment = experiment_of(run)
+    raw = data.load(experiment.dataset, data_dir, experiment.learning.valid, say)
+    setup = experiment.build(raw)
+    theta, epochs = run.load_weights(setup.state.theta)
+    return _scene(raw, setup, theta, setup.feed.batches * epochs, RUN_CODE.format(folder=str(folder)))
+
+
+def scene_of_data(
+    name: str, data_dir: Path | None = None, say: Callable[[str], None] = print, *, updates: int | None = None
+) -> Scene:
+    """The network that `eqprop train` trains on a data set, after so many minibatches from random weights.
+
+    `updates` is None: as many as take a few seconds.
+    """
+    if name not in data.NAMES:
+        raise InputError(f"{name!r} is neither the folder of a run nor a data set: choose {', '.join(data.NAMES)}")
+    experiment = preset(name)
+    raw = data.load(name, data_dir, experiment.learning.valid, say)
+    setup = experiment.build(raw)
+    updates = min(0 if experiment.convolves else 500, setup.feed.batches) if updates is None else updates
+    if updates:
+        say(f"learning from {updates} minibatches first …")
+    state = setup.state
+    while (left := updates - int(state.step)) > 0:
+        state = setup.trainer.advance(state, setup.feed, min(left, setup.feed.batches - int(state.batch)))
+        if int(state.batch) == setup.feed.batches:
+            state = state._replace(epoch=state.epoch + 1, batch=state.batch * 0)
+    return _scene(raw, setup, state.theta, updates, DATA_CODE.format(name=name, updates=updates))
+
+
+RUN_CODE = """\
+from eqprop.study import experiment_of
+
+run = ep.Run.open({folder!r})
+experiment = experiment_of(run)
+setup = experiment.build(ep.data.load(experiment.dataset))
+F, theta = setup.trainer.F, run.load_weights(setup.state.theta)[0]
+x, y = setup.data.test.v
+"""
+DATA_CODE = """\
+from eqprop.study import preset
+
+setup = preset({name!r}).build(ep.data.load({name!r}))
+state = setup.trainer.advance(setup.state, setup.feed, {updates})
+F, theta = setup.trainer.F, state.theta
+x, y = setup.data.test.v
+"""
+
+
+def _scene(raw: data.Dataset, setup: Setup, theta: Theta, updates: int, code: str) -> Scene:
+    experiment, F = setup.experiment, setup.trainer.F
+    phases, method = experiment.phases, experiment.learning.method
+    trained = Choice(
+        "As in training", "Settles as its training does, often cut short.", Pair(phases.free, phases.second)
+    )
+    rule = Choice(experiment.method.title, ABOUT_RULES.get(method, "The rule of its training."), experiment.method.rule)
+    test, reads_out = raw.test[:MOST_EXAMPLES], experiment.reads_out
+    return Scene(
+        title=f"{raw.name}, {setup.name}",
+        F=F,
+        theta=theta,
+        shape=raw.shape,
+        encode=_encoder(experiment, raw),
+        pixels=test.x.reshape(-1, *raw.shape),
+        targets=test.y,
+        labels=raw.classes,
+        layer=None if reads_out else F.cost.layer,  # pyright: ignore[reportAttributeAccessIssue]  (a Total)
+        relaxations=relaxations_for(F, {"trained": trained}),
+        nudges=nudges_for(F, experiment.settling.nudge),
+        rules=rules_for(F, phases, {method: rule}),
+        watch="block" if experiment.convolves or experiment.resists else "gradient",
+        beta=float(phases.nudge.at(0).beta),
+        dreams=F.conservative and not (reads_out or experiment.resists or experiment.images.normalise),
+        trainer=replace(setup.trainer, persistent=False),
+        feed=setup.feed,
+        fresh=lambda seed: replace(experiment, learning=replace(experiment.learning, seed=seed)).build(raw).state.theta,
+        code=code,
+        updates=updates,
+    )
+
+
+def _encoder(experiment: Experiment, raw: data.Dataset) -> Callable[[np.ndarray], np.ndarray]:
+    """What makes of an image what the network takes: a vector, or an image that may be normalised."""
+    if not experiment.convolves:
+        return np.ravel
+    mean, unit = 0.0, 1.0
+    if experiment.images.normalise:
+        mean, deviation = experiment.training_part(raw).colours(raw.image)
+        unit = deviation * experiment.images.deviations
+    return lambda pixels: (pixels.reshape(raw.image) - mean) / unit
+
+
+def scene_of(
+    F: TotalEnergy,
+    theta: Theta,
+    v: tuple[Any, Any],
+    *,
+    title: str = "your energy",
+    shape: Shape | None = None,
+    labels: tuple[str, ...] | None = None,
+    beta: float = 0.5,
+    relaxations: Mapping[str, Pair | tuple[Relaxation, Relaxation] | Relaxation] | None = None,
+    nudges: Mapping[str, Callable[[float], Nudge]] | None = None,
+    rules: Mapping[str, Callable[[Phases], Rule]] | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+) -> Scene:
+    """A system of one's own: see `eqprop.live`."""
+    F = system(F)
+    if F.space.layers is None:
+        raise InputError("F does not say what its state is: give eqprop.system(F, space=eqprop.Space({'layer': 10}))")
+    if F.space.layers and not isinstance(F.space.layers[0], tuple):
+        F = Named(F)
+    x, y = _examples(v)
+    shape = x.shape[1:] if shape is None else tuple(shape)
+    if prod(shape) != prod(x.shape[1:]):
+        raise InputError(f"shape={shape}: an input has {prod(x.shape[1:])} numbers, which do not fill it")
+    labels, layer = _outputs(F, theta, x, y, labels)
+    mine = {name: Choice(name, "Your own.", _pair(name, given)) for name, given in (relaxations or {}).items()}
+    offered = relaxations_for(F, mine)
+    phases = Phases(*next(iter(offered.values())).made, Symmetric(beta))
+    own_rules = {name: Choice(name, "Your own.", rule) for name, rule in (rules or {}).items()}
+    usual = rules_for(F, phases, own_rules)
+    trainer, feed = None, None
+    if usual and labels:
+        rule = next(iter(usual.values())).made
+        trainer = Trainer(F, rule(phases_for(rule, phases)), optimizer or optax.sgd(0.1))
+        feed = Shuffled((x, y), batch_size=min(20, len(x)))
+    return Scene(
+        title=title,
+        F=F,
+        theta=theta,
+        shape=shape,
+        encode=lambda pixels: pixels.reshape(x.shape[1:]),
+        pixels=x[:MOST_EXAMPLES].reshape(-1, *shape),
+        targets=y[:MOST_EXAMPLES],
+        labels=labels,
+        layer=layer,
+        relaxations=offered,
+        nudges=nudges_for(F, None, {name: Choice(name, "Your own.", nudge) for name, nudge in (nudges or {}).items()}),
+        rules=usual,
+        beta=beta,
+        low=float(min(x.min(), 0.0)),
+        high=float(max(x.max(), 1.0)),
+        dreams=F.conservative and layer is not None and x.ndim == 2,
+        trainer=trainer,
+        feed=feed,
+        code="F, theta, (x, y) = ...  # your energy, its weights, your examples\n",
+    )
+
+
+def _examples(v: Any) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(v, tuple | list) or len(v) != 2:
+        raise InputError(f"v is {type(v).__name__}: give (inputs, targets), arrays whose first axis counts examples")
+    x, y = (np.asarray(part, np.float32) for part in v)
+    if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or not len(x):
+        raise InputError(f"v has shapes {x.shape} and {y.shape}: give at least one row of each, and as many of both")
+    return x, y
+
+
+def _outputs(
+    F: System, theta: Theta, x: np.ndarray, y: np.ndarray, labels: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], str | None]:
+    """The name of each output, and the layer that has them; none where F does not say what it predicts."""
+    try:
+        predicted = F.predict(theta, (x[0], y[0]), jax.tree.map(lambda u: u[0], F.space.rest(1)))
+    except InputError:
+        return (), None
+    count = y.shape[1]
+    if jnp.shape(predicted) != (count,):
+        raise InputError(f"F predicts an array of shape {jnp.shape(predicted)}, and targets have {count} numbers")
+    if labels is not None and len(labels) != count:
+        raise InputError(f"labels={labels!r}: give one for each of the {count} outputs")
+    layers = [layer for layer, size in F.space.shapes.items() if size == (count,)]
+    return tuple(labels or map(str, range(count))), layers[-1] if layers else None
+
+
+def _pair(name: str, given: Any) -> Pair:
+    pair = (given, given) if isinstance(given, Relaxation) else given
+    if len(pair) != 2 or not all(isinstance(each, Relaxation) for each in pair):
+        raise InputError(
+            f"relaxations[{name!r}] is {given!r}: give a relaxation, or two, for the free and nudged phase"
+        )
+    return Pair(*pair)
