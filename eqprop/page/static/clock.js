@@ -3,6 +3,8 @@ import { iconButton, icon, ICONS, make, select, setText } from "./dom.js";
 
 export const SPEEDS = [1, 2, 4, 8, 15, 30, 60]; // steps a second
 
+const RUSH = 30;
+
 export class Clock {
   /** @param onmove (position, whole) is called in each frame in which the position, a number of steps, has changed. */
   constructor(onmove) {
@@ -12,6 +14,7 @@ export class Clock {
     this.position = 0;
     this.speed = 8;
     this.playing = false;
+    this.rush = false; // while a stroke is drawn, the state keeps up with the hand
     this.shown = NaN;
     this.before = 0;
     this.request = 0;
@@ -58,7 +61,7 @@ export class Clock {
     if (this.playing) {
       const seconds = Math.min(Math.max(now - this.before, 0), 100) / 1000; // a tab that was hidden does not leap
       this.before = now;
-      this.position = Math.min(this.position + seconds * this.speed, this.until);
+      this.position = Math.min(this.position + seconds * (this.rush ? Math.max(this.speed, RUSH) : this.speed), this.until);
       if (this.position >= this.until) {
         this.playing = false;
         this.onstate();

@@ -72,7 +72,8 @@ export class Grid {
   /** As large as fits into so many pixels of the screen, in whole pixels per cell where cells are large. */
   fit(width, height = Infinity) {
     const cell = Math.min(width / this.width, height / this.height);
-    this.cell = cell >= 4 ? Math.floor(cell) : cell;
+    this.cell = cell >= 2 ? Math.floor(cell) : cell;
+    this.canvas.classList.toggle("fine", cell < 2); // cells of uneven width would show a pattern that is not there
     const w = `${this.cell * this.width}px`;
     const h = `${this.cell * this.height}px`;
     if (this.element.style.width === w && this.element.style.height === h) return;

@@ -23,6 +23,8 @@ export function brush(pixels, [h, w], from, to, radius, erases) {
   }
 }
 
+const LEAST_WIDTH = 184; // of the pen's tools
+
 export class Pad {
   /** @param {object} events ondraw(pixels, done): after each piece of a stroke and at its end; onhover */
   constructor(input, { ondraw, onhover }) {
@@ -53,7 +55,7 @@ export class Pad {
     });
     const side = this.size[0];
     const width = slider({
-      label: "Width", min: 0.5, max: Math.max(1.6, 0.12 * side), step: 0.05, value: this.radius,
+      label: "Pen", min: 0.5, max: Math.max(1.6, 0.12 * side), step: 0.05, value: this.radius,
       format: (r) => `${(2 * r).toFixed(1)} px`, oninput: (r) => (this.radius = r),
     });
     const clear = make("button", { type: "button", onclick: () => this.clear() }, "Clear");
@@ -62,6 +64,7 @@ export class Pad {
 
   fit(width, height) {
     this.grid.fit(width, height);
+    this.element.style.width = `${Math.max(this.grid.cell * this.grid.width, LEAST_WIDTH)}px`;
   }
 
   /** Shows the numbers of an input; `offset` is for those of a dream, which has many. */

@@ -55,8 +55,9 @@ class Page extends Theatre {
     this.session = new Session(this.backend, this.hello, {
       onsettled: (how) => this.settled(how),
       onfail: (sentence) => this.fail(sentence),
+      onbusy: (yes) => this.root.classList.toggle("busy", yes),
       onchange: () => this.changed(),
-      frameNow: () => this.session.timeline.frame(0, Math.round(this.clock.position)),
+      frameNow: () => this.session.timeline.frame(0, Math.ceil(this.clock.position)),
     });
     this.clock = new Clock((position) => this.show(position));
     const { state, look } = fromAddress(this.options.address === false ? "" : location.hash, this.hello);

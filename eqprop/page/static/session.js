@@ -16,6 +16,7 @@ import { Timeline } from "./timeline.js";
  *   times, side, rule, rate}, {kind: "train", updates, side, rule, rate} or {kind: "weights", to, seed}
  */
 
+const LATE = 350; // milliseconds
 const MOST_TIMES = 100; // that one message may ask to learn
 
 /** What was done, and one thing more; the same thing again is counted, so that addresses stay short. */
@@ -42,9 +43,10 @@ export function firstState(hello) {
 }
 
 export class Session {
-  /** @param {object} events onsettled(how), onfail(sentence), onchange(): the state is another */
-  constructor(backend, hello, { onsettled, onfail, onchange, frameNow }) {
-    Object.assign(this, { backend, hello, onsettled, onfail, onchange, frameNow });
+  /** @param {object} events onsettled(how), onfail(sentence), onbusy(yes), onchange(): the state is another */
+  constructor(backend, hello, { onsettled, onfail, onbusy, onchange, frameNow }) {
+    Object.assign(this, { backend, hello, onsettled, onfail, onbusy, onchange, frameNow });
+    this.waiting = 0;
     this.state = firstState(hello);
     this.reply = null;
     this.timeline = null;
@@ -53,13 +55,18 @@ export class Session {
     this.next = null;
   }
 
-  /** Asks the backend; a refusal is told to the user, and the answer is then null. */
+  /** Asks the backend; a refusal is told to the user, and the answer is then null. What takes long shows that it does. */
   async ask(kind, fields) {
+    this.waiting++;
+    const late = setTimeout(() => this.onbusy(true), LATE);
     try {
       return await this.backend.ask(kind, fields);
     } catch (error) {
       this.onfail(error.message);
       return null;
+    } finally {
+      clearTimeout(late);
+      if (--this.waiting === 0) this.onbusy(false);
     }
   }
 

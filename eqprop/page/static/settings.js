@@ -49,8 +49,9 @@ export function settingsPanel(page) {
     page.unitPanel?.refresh();
   });
   const ruleAbout = make("p", { class: "hint" }, aboutOf(hello.rules, session.state.rule));
+  const usual = Math.log10(hello.rate || 0.1);
   const rate = slider({
-    label: "Rate", min: -4, max: 1, step: 0.05, value: Math.log10(session.state.rate || 0.1), format: rateText,
+    label: "Rate", min: Math.floor(usual) - 2, max: Math.ceil(usual) + 2, step: 0.05, value: Math.log10(session.state.rate || 0.1), format: rateText,
     oninput: (power) => session.change({ rate: Number(rateText(power)) }, null),
     onchange: () => page.unitPanel?.refresh(),
   });

@@ -15,7 +15,7 @@ export function rangeOf(data, from = 0, to = data.length) {
   return low < high ? [low, high] : [Number.isFinite(low) ? low - 0.5 : 0, Number.isFinite(low) ? low + 0.5 : 1];
 }
 
-const LEAST = 120; // pixels of the screen for a layer in a row
+const LEAST = 90; // pixels of the screen for a layer in a row
 
 /** A layer: its state now, and beside the free state and the difference if they are asked for. */
 class LayerCard {
@@ -39,6 +39,7 @@ class LayerCard {
 
   fit(width, height) {
     for (const grid of [this.now, this.free, this.difference]) grid.fit(width, height);
+    this.element.style.width = `${Math.max(this.now.cell * this.now.width, 64)}px`;
     this.marks.forEach((mark) => this.position(mark));
   }
 
@@ -124,19 +125,22 @@ export class Stage {
     this.element = make("div", { class: "stage" }, this.title, this.row);
   }
 
-  /** As wide as there is room: in a row if all fit, otherwise one under the other. */
+  /** As wide as there is room: all in a row if they fit, otherwise in several rows or one under the other. */
   fit(width, narrow, triple) {
     const count = this.cards.length;
-    const gap = 40;
     const hasBars = this.bars.labels.length > 0;
+    const gap = count > 2 ? 30 : 40;
     const share = (width - gap * (count + 1)) / (count + (hasBars ? 1 : 0));
-    const stacked = narrow || (hasBars && share < LEAST);
+    const inRow = !narrow && share >= LEAST;
+    const stacked = !inRow && (narrow || count < 2);
+    const perRow = inRow ? count : stacked ? 1 : Math.max(1, Math.floor(width / (LEAST + gap + 20)));
+    const bars = !hasBars ? 0 : inRow ? Math.min(Math.max(share, 150), 300) : Math.min(width - 12, 340);
+    const each = inRow ? (width - bars - gap * (count + 1)) / count : width / perRow - (stacked ? 30 : gap);
     this.element.classList.toggle("stacked", stacked);
-    const bars = hasBars ? (stacked ? Math.min(width - 12, 340) : Math.min(Math.max(share, 170), 300)) : 0;
-    const each = stacked ? Math.min(width - 30, 300) : Math.min((width - bars - gap * (count + 1)) / count, 320);
-    const height = triple ? 130 : stacked ? 200 : 260;
-    this.cards.forEach((card) => card.fit(Math.max(each, 60), height));
-    if (bars) this.bars.fit(bars, narrow ? 260 : stacked ? 230 : 290);
+    this.element.classList.toggle("wrapped", !stacked && !inRow);
+    this.row.style.columnGap = `${gap}px`;
+    this.cards.forEach((card) => card.fit(Math.min(Math.max(each, 50), 320), triple ? 130 : inRow ? 260 : 200));
+    if (bars) this.bars.fit(bars, narrow ? 260 : inRow ? 290 : 230);
   }
 
   /** Takes the arrays of side i of a new settling. */

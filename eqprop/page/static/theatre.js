@@ -5,7 +5,7 @@ import { sideTitle } from "./settings.js";
 import { Stage } from "./stage.js";
 import { phaseText, restText } from "./words.js";
 
-const WIDTHS = { narrow: 640, aside: 1080 };
+const WIDTHS = { narrow: 640, aside: 1080, asideOfDeep: 1500 }; // a deep network needs the whole width
 
 /** The part of a page that shows; `page.js` builds it and says what is done. */
 export class Theatre {
@@ -30,9 +30,11 @@ export class Theatre {
     if (!width || !this.scene) return;
     const narrow = width < WIDTHS.narrow;
     this.root.classList.toggle("narrow", narrow);
-    this.root.classList.toggle("wide", width >= WIDTHS.aside);
+    const deep = this.hello.layers.length > 3;
+    this.root.classList.toggle("wide", width >= (deep ? WIDTHS.asideOfDeep : WIDTHS.aside));
     const main = this.scene.clientWidth;
-    const input = narrow ? Math.min(main - 40, 260) : Math.min(Math.max(main * 0.25, 150), 300) / (this.stages.length > 1 ? 1.4 : 1);
+    const many = this.stages.length > 1 || deep; // the layers need the room
+    const input = narrow ? Math.min(main - 40, 260) : Math.min(Math.max(main * (many ? 0.19 : 0.25), 150), 300);
     this.pad.fit(input, 300);
     const rest = narrow ? main : (main - this.pad.element.offsetWidth - 24) / this.stages.length - (this.stages.length > 1 ? 9 : 0);
     this.stages.forEach((stage) => stage.fit(rest, narrow, this.view === "triple"));
@@ -71,7 +73,7 @@ export class Theatre {
     });
   }
 
-  settled({ then = "play" }) {
+  settled({ then = "play", free = false }) {
     const { timeline, reply } = this.session;
     const phase = this.lastPhase;
     this.arrange();
@@ -84,8 +86,9 @@ export class Theatre {
     this.whole = -1;
     this.clock.reset(timeline.length, places[then] ?? then);
     // Where it is pulled and then pushed, it stops between the two: the pull is what one wants to see.
-    const until = then === "nudge" && phases.length > 1 ? phases[1].last : undefined;
-    this.clock.play(then === "play" || until !== undefined, until);
+    const plays = then === "play" || (then === "nudge" && phases.length > 1);
+    this.clock.play(plays, phases[1]?.last);
+    this.clock.rush = Boolean(free);
     this.panels.each("settled");
     this.unitPanel?.refresh();
     this.speak();

@@ -12,8 +12,8 @@ export class Tip {
 
   /** @param {object|null} about {layer, unit, what, value}, {output, value} or {input, value} */
   show(about, event, hello) {
-    this.element.hidden = about === null;
-    if (about === null) return;
+    this.element.hidden = about === null || event.buttons > 0; // it would be in the way of a pen
+    if (this.element.hidden) return;
     this.element.textContent = `${nameOf(about, hello)}: ${brief(about.value)}`;
     const box = this.root.getBoundingClientRect();
     const keyed = event.type.startsWith("key") ? event.target.getBoundingClientRect() : null;
