@@ -22,6 +22,7 @@ Name = Literal[
     "images",
     "sweeps",
     "circuits",
+    "live",
     "versions",
 ]
 
@@ -44,6 +45,8 @@ def main(
     - tabular: the estimators beside scikit-learn's perceptrons
     - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
     - sweeps: how near the gradient few sweeps come on CIFAR-10
+    - circuits: an update of a resistive network beside PyTorch at the schedule of published code
+    - live: the live page in a browser: paint, answers, frames
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

@@ -14,7 +14,7 @@ from eqprop.rule import Rule
 from eqprop.train import Trainer, TrainState
 from eqprop.types import Data, Theta
 
-A_TURN = 0.05
+A_TURN = 0.03
 """Seconds of training, about, before others have their turn."""
 TESTED = 1000
 """So many examples are looked at for the test error and for what is wrong."""
