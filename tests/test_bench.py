@@ -21,6 +21,7 @@ from eqprop import bench, progress
 from eqprop.bench import setups
 from eqprop.bench.log import Log
 from eqprop.device import Writing, diode_spread
+from marks import slow
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,7 @@ def test_a_device_without_faults_gives_the_gradient(how: dict[str, Any], off: fl
     assert apart(learned.gradient, exact) < off
 
 
+@pytest.mark.slow
 def test_coupled_learning_by_a_device_is_that_of_the_library() -> None:
     with bench.Session(simulated()) as session:
         made = trainer(session, eta=0.3)
@@ -413,7 +415,7 @@ SMOOTH = ep.Resistive.layered(3, 4, 2, gain=8.0, least=0.01, most=0.2, diode=ep.
     ("faults", "beta", "part"),
     [
         ({"noise": 0.002}, 0.1, "noise"),
-        ({"noise": 0.0005, "offset_spread": 0.001}, 0.1, "offset"),
+        slow({"noise": 0.0005, "offset_spread": 0.001}, 0.1, "offset"),
         ({"noise": 0.0001}, 3.0, "bias"),
     ],
     ids=["noise", "offset", "bias"],
@@ -545,6 +547,10 @@ def test_a_device_of_the_users_is_checked_and_the_status_says_whether_it_is_fit(
         (["train", "{module}:good"], "the digits 64 and 10"),
         (["train", "--resume", "nowhere"], "has no config.json"),
         (["train", "--learning-rate", "0"], "learning_rate=0"),
+        (["train", "--beta", "-1"], "beta=-1.0: give a positive number"),
+        (["train", "--repeats", "0"], "repeats=0"),
+        (["train", "--train", "0"], "train=0"),
+        (["train", "--train", "5000"], "train=5000: there are"),
     ],
 )
 def test_what_a_command_cannot_do_is_told(

@@ -40,6 +40,7 @@ def test_an_unknown_effect_is_refused() -> None:
         circuits.Question(effects=("gravity",))
 
 
+@pytest.mark.slow
 def test_a_bench_with_noise_learns_less_than_one_without() -> None:
     digits = data.load("digits")
     question = circuits.Question(epochs=3)

@@ -13,6 +13,7 @@ import eqprop as ep
 from eqprop.device import Exact, Readings, Writing
 from eqprop.rule import parts
 from eqprop.store import checkpoint
+from marks import slow
 
 MANY = 40_000
 KEY = jax.random.key(0)
@@ -253,7 +254,7 @@ def test_a_converter_clips_and_rounds() -> None:
 
 
 def test_with_noise_repeats_see_more_than_the_converter_has_bits() -> None:
-    alone, dithered = error(bits=2, low=0.0, high=3.0), error(bits=2, low=0.0, high=3.0, noise=0.2, repeats=400)
+    alone, dithered = error(bits=2, low=0.0, high=3.0), error(bits=2, low=0.0, high=3.0, noise=0.2, repeats=100)
     assert np.abs(alone).max() == pytest.approx(0.3)
     assert np.abs(dithered.mean(axis=(0, 1))).max() < 0.1
 
@@ -296,7 +297,7 @@ def apart(a: Any, b: Any) -> float:
     return max(float(jnp.abs(u - w).max()) for u, w in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
-@pytest.mark.parametrize("nudge", [ep.Symmetric(0.2), ep.OneSided(0.2)], ids=["symmetric", "one-sided"])
+@pytest.mark.parametrize("nudge", [ep.Symmetric(0.2), slow(ep.OneSided(0.2))], ids=["symmetric", "one-sided"])
 def test_a_rule_compares_what_is_read_and_the_network_goes_on_from_what_is(nudge: ep.Nudge) -> None:
     exact = ep.EquilibriumPropagation(nudge, **SWEEPS)(F, THETA, V, REST)
     learned = ep.EquilibriumPropagation(nudge, **SWEEPS, reading=SHIFTED)(F, THETA, V, REST)
@@ -317,9 +318,9 @@ CLAMPED: dict[str, Any] = {"free": ep.Block(8, omega=1.0), "clamped": ep.Block(8
 @pytest.mark.parametrize(
     "rule",
     [
-        lambda reading: ep.ContrastiveHebbian(**CLAMPED, reading=reading),
+        slow(lambda reading: ep.ContrastiveHebbian(**CLAMPED, reading=reading)),
         lambda reading: ep.CoupledLearning(0.5, **CLAMPED, reading=reading),
-        lambda reading: ep.VectorField(ep.OneSided(0.2), **SWEEPS, reading=reading),
+        slow(lambda reading: ep.VectorField(ep.OneSided(0.2), **SWEEPS, reading=reading)),
     ],
     ids=["contrastive Hebbian", "coupled learning", "vector field"],
 )
@@ -334,10 +335,10 @@ def test_read_noise_cancels_on_average() -> None:
     """The squares of independent noise are alike in both phases."""
     exact = ep.EquilibriumPropagation(ep.Symmetric(0.2), **SWEEPS)(F, THETA, V, REST).gradient
     noisy = ep.EquilibriumPropagation(ep.Symmetric(0.2), **SWEEPS, reading=Readings(noise=0.01))
-    found = [noisy(F, THETA, V, REST, jax.random.key(k)).gradient["W"]["hidden-output"] for k in range(300)]
+    found = [noisy(F, THETA, V, REST, jax.random.key(k)).gradient["W"]["hidden-output"] for k in range(100)]
     spread = np.std(found, axis=0)
     assert (spread > 0).all()
-    assert (np.abs(np.mean(found, axis=0) - exact["W"]["hidden-output"]) < 5 * spread / np.sqrt(300)).all()
+    assert (np.abs(np.mean(found, axis=0) - exact["W"]["hidden-output"]) < 5 * spread / np.sqrt(100)).all()
 
 
 def test_parts_of_a_batch_have_noise_of_their_own() -> None:
@@ -385,6 +386,7 @@ def plain(leaf: Any) -> Any:
     return np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf, float)
 
 
+@pytest.mark.slow
 def test_a_circuit_of_such_devices_still_learns() -> None:
     """8-bit reads with 1 % noise; 6-bit conductances over a range of 20:1, written with 2 % noise."""
     digits = ep.data.load("digits")

@@ -14,6 +14,7 @@ from scipy.optimize import brentq, lsq_linear
 
 import eqprop as ep
 from eqprop.errors import InputError
+from marks import slow, slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 SETTLED = ep.Block(steps=5000, tol=1e-12, omega=1.0)
@@ -121,7 +122,7 @@ def test_the_energy_is_the_sum_over_all_resistors_and_diodes(kind: str) -> None:
     assert abs(float(net(theta, x, s)) - total) < 1e-9 * abs(total)
 
 
-@pytest.mark.parametrize("kind", CIRCUITS)
+@pytest.mark.parametrize("kind", slow_but(CIRCUITS, "shockley", "bridge"))
 def test_the_gradient_is_that_of_the_settled_cost(kind: str) -> None:
     net = CIRCUITS[kind]()
     theta, v = example(net)
@@ -134,7 +135,7 @@ def test_the_gradient_is_that_of_the_settled_cost(kind: str) -> None:
         np.testing.assert_allclose(one, other, atol=1e-5 * float(jnp.max(jnp.abs(other), initial=0)))
 
 
-@pytest.mark.parametrize("kind", CIRCUITS)
+@pytest.mark.parametrize("kind", slow_but(CIRCUITS, "shockley", "bridge"))
 def test_a_step_of_block_descent_goes_to_the_minimum_over_its_layer(kind: str) -> None:
     net = CIRCUITS[kind]()
     theta, v = example(net, 1)
@@ -173,6 +174,7 @@ def test_steep_diodes_approach_ideal_ones() -> None:
     assert gaps[0] > 5 * gaps[1] > 25 * gaps[2] > 0
 
 
+@pytest.mark.slow
 def test_a_spread_of_diodes_is_felt() -> None:
     settled = []
     for spread in (None, {"hidden": [1.0] * 6}, {"hidden": [100.0] + [1.0] * 5}):
@@ -189,21 +191,25 @@ def test_a_spread_of_diodes_is_felt() -> None:
     assert (jnp.abs(settled[0] - settled[2])[:, 0] > 1e-3).any()
 
 
-def test_conductances_are_projected_and_learned_by_equilibrium_propagation_and_coupled_learning() -> None:
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(20), ep.Block(20)),
+        slow(ep.CoupledLearning(0.2, ep.Block(20), ep.Block(20))),
+    ],
+    ids=["equilibrium", "coupled"],
+)
+def test_conductances_are_projected_and_learned(rule: ep.Rule) -> None:
     x = jax.random.uniform(jax.random.key(3), (60, 2))
     y = 0.4 * x[:, :1] - 0.3 * x[:, 1:]
     net = ep.Resistive.layered(2, 4, 1, gain=5.0, least=0.01, most=3.0)
     F = ep.Total(net, ep.SquaredError())
-    for rule in (
-        ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(20), ep.Block(20)),
-        ep.CoupledLearning(0.2, ep.Block(20), ep.Block(20)),
-    ):
-        trainer, feed = ep.Trainer(F, rule, optax.adam(0.03)), ep.Shuffled((x, y), 20)
-        state = trainer.init(net.project(net.init(jax.random.key(0), 1.0)), feed, jax.random.key(1))
-        state, history = ep.fit(trainer, state, feed, epochs=60)
-        assert history[-1]["train_cost"] < 0.1 * history[0]["train_cost"]
-        every = jnp.concatenate([g.ravel() for g in state.theta["W"].values()])
-        assert (every >= 0.01).all() and (every <= 3.0).all() and (every == 0.01).any()
+    trainer, feed = ep.Trainer(F, rule, optax.adam(0.03)), ep.Shuffled((x, y), 20)
+    state = trainer.init(net.project(net.init(jax.random.key(0), 1.0)), feed, jax.random.key(1))
+    state, history = ep.fit(trainer, state, feed, epochs=60)
+    assert history[-1]["train_cost"] < 0.1 * history[0]["train_cost"]
+    every = jnp.concatenate([g.ravel() for g in state.theta["W"].values()])
+    assert (every >= 0.01).all() and (every <= 3.0).all() and (every == 0.01).any()
 
 
 def test_conductances_of_any_unit_settle_alike() -> None:
@@ -281,6 +287,7 @@ def test_an_input_of_another_size_is_refused() -> None:
         net.check_inputs(jnp.zeros((5, 8)))
 
 
+@pytest.mark.slow
 def test_the_curvature_of_nodes_with_diodes_is_sound_where_forces_are_but_rounding() -> None:
     """In single precision at rest, where a force of 0 used to give a curvature of 0, and steps of 0/0."""
     with jax.enable_x64(False):

@@ -19,7 +19,7 @@ from eqprop.spice.ngspice import per_kelvin
 from eqprop.verification import SUBJECTS, Report, verify_zoo
 from eqprop.verification.circuit import Circuit
 from eqprop.verification.proposition1 import Proposition1
-from marks import slow
+from marks import slow, slow_but
 
 pytestmark = [
     pytest.mark.usefixtures("x64"),
@@ -80,7 +80,7 @@ def trained(net: ep.Resistive) -> Any:
 NETWORKS = [
     (linear, SMALL, random),
     (shockley, SMALL, random),
-    (shockley, SMALL, trained),
+    slow(shockley, SMALL, trained),
     slow(linear, SMALL, trained),
     slow(antiparallel, SMALL, random),
     slow(antiparallel, SMALL, trained),
@@ -278,7 +278,7 @@ CIRCUITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize("name", slow_but(CIRCUITS, "all of it", "currents and diodes behind an amplifier"))
 def test_elements_work_together(name: str) -> None:
     net = CIRCUITS[name]()
     theta = random(net)
@@ -375,7 +375,8 @@ class Warmer(ep.Shockley):
         return super().scale * 301 / 300
 
 
-@pytest.mark.parametrize("name", ["circuit, bridge", slow("circuit"), slow("circuit, Shockley")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["circuit, bridge", "circuit", "circuit, Shockley"])
 def test_the_claim_holds_on_circuits(name: str) -> None:
     report = verify_zoo({name: SUBJECTS[name]}, (Circuit(),))
     assert report.passed, str(report)
@@ -384,6 +385,7 @@ def test_the_claim_holds_on_circuits(name: str) -> None:
 def test_the_claim_catches_what_derivatives_cannot() -> None:
     """A diode of another temperature is a proper energy too; only the circuit knows."""
     whole = SUBJECTS["circuit, bridge"]()
+    assert Circuit().check(whole).passed
     net: Any = copy(whole.F.offer(ep.Resistive))
     object.__setattr__(net, "diode", Warmer(net.diode.saturation, net.diode.ideality))
     faulty = replace(whole, F=total(net))

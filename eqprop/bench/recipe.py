@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from math import inf
 from typing import Any
 
 import jax
@@ -23,27 +24,28 @@ class Recipe:
     """How a device is trained: by Adam, whose rate falls by a cosine to a tenth, and a symmetric nudge."""
 
     device: str = "simulated"
-    epochs: int = 25
+    epochs: int = 50
     """passes over the training examples"""
     batch_size: int = 32
     """examples in a minibatch"""
-    beta: float = 10.0
+    beta: float = 5.0
     """how hard the outputs are pushed, in the unit of the device; `eqprop bench check` tells which is good"""
     learning_rate: float = 0.01
     """the largest step of a parameter, as a part of its range"""
-    repeats: int = 4
-    """readings whose mean is taken for one: half the noise of a single one"""
+    repeats: int = 1
+    """settlings whose mean is taken for one: 4 have half the noise of a single one"""
     seed: int = 0
     """for the initial parameters, the order of the examples and the faults of a simulated bench"""
     train: int | None = None
     """train on this many examples only; None: all"""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)!r}: give a positive whole number")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate={self.learning_rate!r}: give a positive number")
+        for name in ("epochs", "batch_size", "repeats", "train"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"{name}={value!r}: give a positive whole number")
+        for name in ("learning_rate", "beta"):
+            if not 0 < getattr(self, name) < inf:
+                raise InputError(f"{name}={getattr(self, name)!r}: give a positive number")
 
     @classmethod
     def of(cls, run: Run) -> "Recipe":
@@ -104,6 +106,8 @@ class Recipe:
 
     def feed(self, digits: data.Dataset) -> Feed:
         """The training examples, in another order in each epoch."""
+        if self.train is not None and self.train > len(digits.train):
+            raise InputError(f"train={self.train}: there are {len(digits.train)} training examples")
         return Shuffled(jax.tree.map(lambda a: a[: self.train], digits.train.v), self.batch_size)
 
     def rates(self, made: Setup, session: Session, feed: Feed) -> optax.Schedule:

@@ -35,15 +35,15 @@ def circuit() -> Resistive:
     An amplifier of 4 stands behind the hidden layer, in both directions: what a push at the outputs moves in the hidden
     layer would be lost in the noise of readings otherwise.
     """
-    return Resistive.layered(64, 100, 10, gain=10.0, amplification=4.0, back=4.0, least=0.005, most=0.1)
+    return Resistive.layered(64, 100, 10, gain=40.0, amplification=4.0, back=4.0, least=0.005, most=0.1)
 
 
 def volts(net: Resistive) -> dict[str, Any]:
-    """What is read: hidden nodes up to 1 V on the side of 0 to which their diodes keep them, outputs up to 2 V."""
+    """What is read: hidden nodes up to 4 V on the side of 0 to which their diodes keep them, outputs up to 2 V."""
     above = np.array(dict(net.diodes)["hidden"]) == 1
     return {
-        "low": {"hidden": np.where(above, 0.0, -1.0), "output": -2.0},
-        "high": {"hidden": np.where(above, 1.0, 0.0), "output": 2.0},
+        "low": {"hidden": np.where(above, 0.0, -4.0), "output": -2.0},
+        "high": {"hidden": np.where(above, 4.0, 0.0), "output": 2.0},
     }
 
 
@@ -63,10 +63,11 @@ def start(net: Resistive, seed: int) -> Theta:
 def simulated(seed: int = 0) -> Setup:
     """The circuit for the digits on a simulated bench, with the faults of a usual lab.
 
-    Readings of 8 bits with 1 % noise, and 64 conductances in a range of 20 to 1, with 2 % noise from write to write.
+    Readings are of 8 bits with 1 % noise, and the mean of 16 is taken while it rests; there are 64 conductances in a
+    range of 20 to 1, with 2 % noise from write to write.
     """
     net = circuit()
-    reading = Readings(noise=0.01, bits=8, **volts(net), seed=seed)
+    reading = Readings(noise=0.01, bits=8, repeats=16, **volts(net), seed=seed)
     writing = Writing(
         w_min=net.least, w_max=net.most, states=64, rounding="nearest", noise=0.02, parts=("W",), seed=seed
     )

@@ -139,11 +139,12 @@ class Train:
                 raise InputError(
                     f"--run-dir {output.run_dir} and --resume {output.resume} exclude each other: give one"
                 )
+            recipe = Recipe.of(Run.open(output.resume))
+        batches = recipe.feed(data.load("digits")).batches
+        if output.resume is not None:
             run = Run.open(output.resume)
-            recipe = Recipe.of(run)
         else:
             run = Run.create(output.run_dir or fresh_folder("bench"), recipe.to_dict())
-        batches = recipe.feed(data.load("digits")).batches
         try:
             with TrainingBar(recipe.epochs, batches, recipe.batch_size) as bar:
                 result = recipe.carry_out(
