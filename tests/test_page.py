@@ -303,7 +303,7 @@ def test_what_is_no_message_is_refused(text: Any) -> None:
 
 
 def test_a_reply_is_packed_as_the_page_reads_it() -> None:
-    packed = Reply({"id": 3}, {"a": np.arange(6.0).reshape(2, 3), "b": np.float32(7)}).pack()
+    packed = Reply({"id": 3}, {"a": np.arange(6.0).reshape(2, 3), "b": np.array(7.0)}).pack()
     (length,) = struct.unpack("<I", packed[:4])
     header = json.loads(packed[4 : 4 + length])
     assert header == {"id": 3, "arrays": [["a", [2, 3]], ["b", []]]} and length % 4 == 0

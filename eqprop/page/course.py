@@ -37,7 +37,7 @@ class Course(NamedTuple):
     residual: np.ndarray
     prediction: np.ndarray | None
 
-    def at(self, frame: int) -> Layers:
+    def at(self, frame: int) -> dict[str, Any]:
         """The state of one frame, as a batch of one."""
         if not 0 <= frame < len(self.energy):
             raise InputError(f"frame={frame}: there are frames 0 to {len(self.energy) - 1}")
@@ -59,7 +59,7 @@ def settle(
     """Settle one example from s, and from where that ends at each β; v and s are a batch of one."""
     path = until_rest(free.trace(F, theta, v, 0.0, s, key))
     end = {layer: states[:, -1] for layer, states in path.state.items()}
-    parts = [(0.0, path)]
+    parts: list[tuple[complex, Trace]] = [(0.0, path)]
     for beta in betas:
         start = as_complex(end) if isinstance(beta, complex) else end
         parts.append((beta, until_rest(nudged.trace(F, theta, v, beta, start, key))))

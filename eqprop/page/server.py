@@ -6,7 +6,7 @@ import mimetypes
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -101,7 +101,7 @@ class Server:
         return {f"{host}:{self.port}" for host in hosts}
 
     @contextlib.asynccontextmanager
-    async def running(self) -> Any:
+    async def running(self) -> "AsyncIterator[Server]":
         """Serve until the end of the block."""
         try:
             server = await serve(

@@ -190,7 +190,7 @@ class Session:
         if not scene.dreams or scene.layer is None:
             raise InputError(f"dream={label}: this network has no energy for its input; leave it out")
         F = Dreaming(scene.F, scene.encode(scene.pixels[0]).shape, scene.low, scene.high)
-        held = {scene.layer: {None: scene.target(label)}} | self._held(request)
+        held: Held_ = {scene.layer: {None: scene.target(label)}, **self._held(request)}
         F = with_held(F, bounds_of(F.space), held)
         noise = jax.random.uniform(key, (1, *F.space.shapes[INPUT]), minval=scene.low, maxval=scene.high)
         s = F.space.project({INPUT: noise, **scene.F.space.rest(1)})
