@@ -14,8 +14,12 @@ function inputFrom(text, { input, examples }) {
     const example = Number(text.slice(1));
     return Number.isInteger(example) && example >= 0 && example < examples ? { example } : null;
   }
-  const pixels = unpackPixels(text.slice(1), input.shape.reduce((a, b) => a * b, 1), input.low, input.high);
-  return pixels && { pixels };
+  try {
+    const pixels = unpackPixels(text.slice(1), input.shape.reduce((a, b) => a * b, 1), input.low, input.high);
+    return pixels && { pixels };
+  } catch {
+    return null; // not base64
+  }
 }
 
 /**
@@ -66,11 +70,17 @@ function pinFrom(text, hello) {
   return unit === "all" || one !== null ? { layer, unit: one, value: Number(value) } : null;
 }
 
+/** Whether a thing that was done has all that doing it again takes. */
+function complete(thing) {
+  if (thing.kind === "weights") return ["opened", "random"].includes(thing.to);
+  return thing.side && thing.rate > 0 && (thing.kind === "learn" ? Boolean(thing.input) : thing.kind === "train");
+}
+
 function didFrom(text, hello) {
   try {
     return JSON.parse(text)
       .map((thing) => (thing.kind === "learn" ? { ...thing, input: inputFrom(thing.input, hello) } : thing))
-      .filter((thing) => thing.kind !== "learn" || thing.input);
+      .filter(complete);
   } catch {
     return [];
   }

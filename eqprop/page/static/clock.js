@@ -14,7 +14,7 @@ export class Clock {
     this.position = 0;
     this.speed = 8;
     this.playing = false;
-    this.rush = false; // while a stroke is drawn, the state keeps up with the hand
+    this.rush = false; // while a stroke is drawn the state keeps up with the hand, and a long way is not waited for
     this.shown = NaN;
     this.before = 0;
     this.request = 0;

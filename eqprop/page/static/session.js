@@ -108,6 +108,7 @@ export class Session {
       if (!reply || reply.dropped) continue;
       this.fromRest = !now.here || !this.reply;
       this.reply = reply;
+      this.settledFor = { dream, target }; // what the frames are of, whatever was chosen since
       this.timeline = new Timeline(reply.sides);
       this.onsettled(now);
     }

@@ -7,6 +7,8 @@ import { phaseText, restText } from "./words.js";
 
 const WIDTHS = { narrow: 640, aside: 1080, asideOfDeep: 1500 }; // a deep network needs the whole width
 
+const LONG = 150; // steps that nobody wants to wait for one by one
+
 /** The part of a page that shows; `page.js` builds it and says what is done. */
 export class Theatre {
   /** As many stages as sides were settled. */
@@ -88,7 +90,7 @@ export class Theatre {
     // Where it is pulled and then pushed, it stops between the two: the pull is what one wants to see.
     const plays = then === "play" || (then === "nudge" && phases.length > 1);
     this.clock.play(plays, phases[1]?.last);
-    this.clock.rush = Boolean(free);
+    this.clock.rush = free || timeline.length > LONG;
     this.panels.each("settled");
     this.unitPanel?.refresh();
     this.speak();
@@ -112,7 +114,7 @@ export class Theatre {
     if (whole === this.whole) return;
     this.whole = whole;
     this.lastPhase = timeline.phaseAt(whole);
-    this.deck.show(timeline, whole, phaseText(timeline.phases[this.lastPhase], this.session.state, this.hello));
+    this.deck.show(timeline, whole, phaseText(timeline.phases[this.lastPhase], this.session.settledFor, this.hello));
     this.stages.forEach((stage, i) => setText(stage.reads, this.answer(i, timeline.frame(i, whole))));
   }
 
@@ -138,6 +140,6 @@ export class Theatre {
   caption() {
     const { timeline } = this.session;
     const { first, last } = timeline.phases[this.lastPhase];
-    return `${phaseText(timeline.phases[this.lastPhase], this.session.state, this.hello)}, step ${this.whole - first} of ${last - first}`;
+    return `${phaseText(timeline.phases[this.lastPhase], this.session.settledFor, this.hello)}, step ${this.whole - first} of ${last - first}`;
   }
 }
