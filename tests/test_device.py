@@ -429,7 +429,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no range": (lambda: ep.device.bounds(), "give w_max, and either w_min or the ratio"),
     "too much range": (lambda: ep.device.bounds(0.1, 1.0, ratio=5.0), "either w_min or the ratio"),
     "ratio": (lambda: ep.device.bounds(w_max=1.0, ratio=0.5), "ratio=0.5 with w_max=1.0: give a ratio above 1"),
-    "one state": (lambda: ep.device.states(1, 0.0, 1.0), "number=1: give a whole number of 2 or more states"),
+    "one state": (lambda: ep.device.states(1, 0.0, 1.0), "states=1: give a whole number of 2 or more"),
     "rounding": (lambda: ep.device.states(4, 0.0, 1.0, "up"), "choose nearest, stochastic, accumulate"),  # pyright: ignore
     "noise": (lambda: ep.device.write_noise(-0.1), "relative=-0.1: give a standard deviation of 0 or more"),
     "seed": (lambda: ep.device.write_noise(0.1, seed=0.5), "seed=0.5: give a whole number"),  # pyright: ignore

@@ -53,7 +53,7 @@ def states(
     """
     check_range(w_min, w_max)
     if not isinstance(number, int) or number < 2:
-        raise InputError(f"number={number!r}: give a whole number of 2 or more states")
+        raise InputError(f"states={number!r}: give a whole number of 2 or more")
     if rounding not in get_args(Rounding):
         raise InputError(f"rounding={rounding!r}: choose {', '.join(get_args(Rounding))}")
     step = (w_max - w_min) / (number - 1)
