@@ -36,6 +36,7 @@ class Page extends Theatre {
     super();
     Object.assign(this, { root, backend, options });
     root.classList.add("eqprop-page");
+    root.classList.toggle("embedded", options.address === false);
     setTheme(root);
     this.element = make("div", { class: "sheet" }, make("p", { class: "loading" }, "One moment …"));
     root.replaceChildren(this.element);
