@@ -163,7 +163,12 @@ def test_a_digit_is_drawn(visit: Any, size: tuple[int, int]) -> None:
 WATCH = """() => {
   window.waits = [];
   const layer = document.querySelectorAll(".layer canvas")[1];
-  const read = () => layer.getContext("2d").getImageData(0, 0, layer.width, layer.height).data.join();
+  const copy = Object.assign(document.createElement("canvas"), { width: layer.width, height: layer.height });
+  const seen = copy.getContext("2d", { willReadFrequently: true });
+  const read = () => {
+    seen.drawImage(layer, 0, 0);
+    return seen.getImageData(0, 0, copy.width, copy.height).data.join();
+  };
   let begun = null;
   let before = null;
   document.querySelector(".drawable").addEventListener("pointerdown", (event) => {
