@@ -18,16 +18,17 @@ export class Bars {
     this.listen(onhover, onpick);
   }
 
-  fit(width, height) {
+  fit(width, height, scale = 1) {
+    this.scale = scale;
     this.width = Math.max(120, Math.floor(width));
-    this.row = Math.min(Math.max(Math.floor(height / this.labels.length), 5), 30);
+    this.row = Math.min(Math.max(Math.floor(height / this.labels.length), 5), 30 * scale);
     this.height = this.row * this.labels.length;
-    const scale = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(this.width * scale);
-    this.canvas.height = Math.round(this.height * scale);
+    const dots = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(this.width * dots);
+    this.canvas.height = Math.round(this.height * dots);
     this.canvas.style.width = `${this.width}px`;
     this.canvas.style.height = `${this.height}px`;
-    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    this.context.setTransform(dots, 0, 0, dots, 0, 0);
     this.palette();
     this.draw();
   }
@@ -57,10 +58,10 @@ export class Bars {
     if (!this.row) return;
     const { context: c, colours, row, labels, values, free } = this;
     const words = row >= 10;
-    const size = Math.min(16, Math.round(row * 0.62));
+    const size = Math.min(16 * this.scale, Math.round(row * 0.62));
     const longest = Math.max(...labels.map((label) => label.length));
     const left = words ? Math.min(this.width * 0.4, 10 + longest * size * 0.62) : 2;
-    const right = words ? 46 : 2;
+    const right = words ? 46 * this.scale : 2;
     const span = this.width - left - right;
     const x = (value) => left + span * Math.min(Math.max((value - this.low) / (this.high - this.low || 1), 0), 1);
     const best = largest(values);
@@ -92,7 +93,7 @@ export class Bars {
       c.textAlign = "right";
       c.fillText(labels[i], left - 7, (i + 0.5) * row + 1, left - 4);
       c.textAlign = "left";
-      c.font = `${Math.min(12, size)}px ${colours.family}`;
+      c.font = `${Math.min(12 * this.scale, size)}px ${colours.family}`;
       c.fillStyle = i === best ? colours.ink : colours.soft;
       const mark = this.pinned.has(i) ? " ●" : i === this.target ? " ◂" : "";
       c.fillText(values[i].toFixed(2).replace("-", "−") + mark, left + span + 6, (i + 0.5) * row + 1);

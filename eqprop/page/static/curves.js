@@ -73,8 +73,8 @@ export function curveData(timeline, arrays, name, log) {
 }
 
 class Curve {
-  constructor(quantity, { onseek }) {
-    Object.assign(this, { quantity, onseek });
+  constructor(quantity, { onseek, onhover }) {
+    Object.assign(this, { quantity, onseek, onhover });
     this.value = make("output", {});
     this.place = make("div", { class: "plot" });
     this.line = make("i", { class: "now" });
@@ -102,7 +102,10 @@ class Curve {
       padding: [8, 10, 0, 0],
     }, this.data ?? [[0], ...series.map(() => [null])], this.place);
     this.plot.over.append(this.line);
-    this.plot.over.addEventListener("click", (event) => this.onseek(Math.round(this.plot.posToVal(event.offsetX, "x"))));
+    const stepOf = (event) => Math.min(Math.max(Math.round(this.plot.posToVal(event.offsetX, "x")), 0), this.timeline.length - 1);
+    this.plot.over.addEventListener("click", (event) => this.onseek(stepOf(event)));
+    this.plot.over.addEventListener("pointermove", (event) => this.onhover({ curve: this.quantity.title, text: this.valueAt(stepOf(event)) }, event));
+    this.plot.over.addEventListener("pointerleave", (event) => this.onhover(null, event));
   }
 
   /** A line where each nudge begins. */
@@ -133,7 +136,12 @@ class Curve {
   show(position, k) {
     if (!this.plot) return;
     this.line.style.transform = `translateX(${this.plot.valToPos(position, "x")}px)`;
-    setText(this.value, this.sides.map((data, i) => brief(data[this.timeline.frame(i, k)])).join(" | "));
+    setText(this.value, this.valueAt(k));
+  }
+
+  /** The numbers of a step, of both sides if there are two. */
+  valueAt(k) {
+    return this.sides.map((data, i) => brief(data[this.timeline.frame(i, k)])).join(" | ");
   }
 }
 

@@ -23,7 +23,7 @@ export function nudgeBar(page) {
   const element = make("section", { class: "nudges", "aria-label": "Nudge" },
     hello.targets && make("div", { class: "targets" }, many ? null : make("span", { class: "name" }, "Nudge towards"), targets.element),
     hello.targets && beta.element,
-    view.element,
+    hello.targets && view.element, // without a nudge there is no difference
   );
   function update() {
     const target = session.state.dream === null ? session.state.target : null;

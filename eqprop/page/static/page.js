@@ -36,6 +36,7 @@ class Page extends Theatre {
     super();
     Object.assign(this, { root, backend, options });
     root.classList.add("eqprop-page");
+    root.classList.toggle("embedded", options.address === false);
     setTheme(root);
     this.element = make("div", { class: "sheet" }, make("p", { class: "loading" }, "One moment …"));
     root.replaceChildren(this.element);
@@ -91,7 +92,7 @@ class Page extends Theatre {
     this.stages = [];
     this.stageRow = make("div", { class: "stages" });
     this.deck = clockDeck(clock, { onspeed: (speed) => { clock.speed = speed; this.remember(); }, onrewind: () => this.rewind(), onpause: () => this.remember() });
-    this.curves = new Curves({ onseek: (k) => { clock.play(false); clock.seek(k); } });
+    this.curves = new Curves({ onhover, onseek: (k) => { clock.play(false); clock.seek(k); } });
     this.nudges = nudgeBar(this);
     this.top = topBar(this);
     this.panels = buildPanels(this);

@@ -126,7 +126,7 @@ export class Stage {
   }
 
   /** As wide as there is room: all in a row if they fit, otherwise in several rows or one under the other. */
-  fit(width, narrow, triple) {
+  fit(width, narrow, triple, scale) {
     const count = this.cards.length;
     const hasBars = this.bars.labels.length > 0;
     const gap = count > 2 ? 30 : 40;
@@ -134,13 +134,13 @@ export class Stage {
     const inRow = !narrow && share >= LEAST;
     const stacked = !inRow && (narrow || count < 2);
     const perRow = inRow ? count : stacked ? 1 : Math.max(1, Math.floor(width / (LEAST + gap + 20)));
-    const bars = !hasBars ? 0 : inRow ? Math.min(Math.max(share, 150), 300) : Math.min(width - 12, 340);
+    const bars = !hasBars ? 0 : inRow ? Math.min(Math.max(share, 150), 300 * scale) : Math.min(width - 12, 340);
     const each = inRow ? (width - bars - gap * (count + 1)) / count : width / perRow - (stacked ? 30 : gap);
     this.element.classList.toggle("stacked", stacked);
     this.element.classList.toggle("wrapped", !stacked && !inRow);
     this.row.style.columnGap = `${gap}px`;
-    this.cards.forEach((card) => card.fit(Math.min(Math.max(each, 50), 320), triple ? 130 : inRow ? 260 : 200));
-    if (bars) this.bars.fit(bars, narrow ? 260 : inRow ? 290 : 230);
+    this.cards.forEach((card) => card.fit(Math.min(Math.max(each, 50), 320 * scale), scale * (triple ? 130 : inRow ? 260 : 200)));
+    if (bars) this.bars.fit(bars, scale * (narrow ? 260 : inRow ? 290 : 230), scale);
   }
 
   /** Takes the arrays of side i of a new settling. */

@@ -5,12 +5,15 @@ import { sideTitle } from "./settings.js";
 import { Stage } from "./stage.js";
 import { phaseText, restText } from "./words.js";
 
-const WIDTHS = { narrow: 640, aside: 1080, asideOfDeep: 1500 }; // a deep network needs the whole width
+const WIDTHS = { narrow: 640, aside: 1080, asideOfDeep: 1500, huge: 1600 }; // a deep network needs the whole width
 
 const LONG = 150; // steps that nobody wants to wait for one by one
 
 /** The part of a page that shows; `page.js` builds it and says what is done. */
 export class Theatre {
+  /** Whether the user's system asks for less motion: then it goes from step to step. */
+  calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+
   /** As many stages as sides were settled. */
   arrange() {
     const { sides } = this.session.state;
@@ -34,12 +37,14 @@ export class Theatre {
     this.root.classList.toggle("narrow", narrow);
     const deep = this.hello.layers.length > 3;
     this.root.classList.toggle("wide", width >= (deep ? WIDTHS.asideOfDeep : WIDTHS.aside));
+    this.root.classList.toggle("huge", width >= WIDTHS.huge);
+    const scale = width >= WIDTHS.huge ? 1.2 : 1;
     const main = this.scene.clientWidth;
     const many = this.stages.length > 1 || deep; // the layers need the room
-    const input = narrow ? Math.min(main - 40, 260) : Math.min(Math.max(main * (many ? 0.19 : 0.25), 150), 300);
-    this.pad.fit(input, 300);
+    const input = narrow ? Math.min(main - 40, 260) : Math.min(Math.max(main * (many ? 0.19 : 0.25), 150), 300 * scale);
+    this.pad.fit(input, 300 * scale);
     const rest = narrow ? main : (main - this.pad.element.offsetWidth - 24) / this.stages.length - (this.stages.length > 1 ? 9 : 0);
-    this.stages.forEach((stage) => stage.fit(rest, narrow, this.view === "triple"));
+    this.stages.forEach((stage) => stage.fit(rest, narrow, this.view === "triple", scale));
     this.curves.fit(main, narrow);
     this.redraw();
   }
@@ -101,7 +106,7 @@ export class Theatre {
     const { timeline, reply } = this.session;
     const k = Math.floor(position);
     const on = timeline.joins(k) ? k + 1 : k;
-    const mix = on > k ? position - k : 0;
+    const mix = on > k && !this.calm ? position - k : 0;
     const triple = this.view === "triple";
     this.stages.forEach((stage, i) => stage.show(timeline.frame(i, k), timeline.frame(i, on), mix, triple, this.theme));
     const dreamed = reply.arrays["0/input"];

@@ -10,11 +10,11 @@ export class Tip {
     this.again = null;
   }
 
-  /** @param {object|null} about {layer, unit, what, value}, {output, value} or {input, value} */
+  /** @param {object|null} about {layer, unit, what, value}, {output, value}, {input, value} or {curve, text} */
   show(about, event, hello) {
     this.element.hidden = about === null || event.buttons > 0; // it would be in the way of a pen
     if (this.element.hidden) return;
-    this.element.textContent = `${nameOf(about, hello)}: ${brief(about.value)}`;
+    this.element.textContent = `${nameOf(about, hello)}: ${about.text ?? brief(about.value)}`;
     const box = this.root.getBoundingClientRect();
     const keyed = event.type.startsWith("key") ? event.target.getBoundingClientRect() : null;
     const x = (keyed ? keyed.left : event.clientX + 14) - box.left;
@@ -25,6 +25,7 @@ export class Tip {
 }
 
 function nameOf(about, hello) {
+  if ("curve" in about) return about.curve;
   if ("input" in about) return `input, ${unitName(hello.input.shape, about.input)}`;
   if ("output" in about) return `output ${hello.outputs.labels[about.output]}`;
   const what = { now: "", free: ", free", difference: ", difference" }[about.what];

@@ -101,7 +101,7 @@ export function trainPanel(page) {
       width, height: 150,
       series: [{}, { ...line, stroke: colours.free }, { ...line, stroke: colours.pushed }, { ...line, stroke: colours.pulled, spanGaps: true, width: 2.4 }],
       scales: { x: { time: false, range: (_, low, high) => [low ?? 0, Math.max(high ?? 1, (low ?? 0) + 1)] }, y: { range: (_, low, high) => [0, Math.max(high ?? 1, 0.05) * 1.05] } },
-      axes: quietAxes(colours, { size: 38 }), legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0],
+      axes: quietAxes(colours, { size: 38 }), legend: { show: false }, cursor: { show: false }, padding: [8, 16, 0, 0],
     }, points, place);
   }
 
