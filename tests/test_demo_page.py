@@ -73,11 +73,18 @@ def fold(page: Any, title: str) -> Any:
 
 
 def until_still(page: Any) -> None:
+    """Until it has played to the end; what was asked for just now first has to be answered."""
+    page.wait_for_timeout(150)
     page.get_by_role("button", name="Play (space)").wait_for()
 
 
 def where(page: Any) -> str:
     return f"{page.locator('.phase').inner_text()}, {page.locator('.count').inner_text()}"
+
+
+def until_step(page: Any, step: str) -> None:
+    """Until this is the step that is shown: the page draws in the next frame, not at once."""
+    sync_api.expect(page.locator(".count")).to_have_text(f"step {step}")
 
 
 def numbers(text: str) -> list[float]:
@@ -103,22 +110,23 @@ def test_it_settles_and_time_obeys(visit: Any) -> None:
     assert where(page).startswith("Free phase, step 7 of 7") and page.locator(".reads").inner_text() == "It reads 7"
     page.wait_for_function("document.querySelector('.spoken').textContent.includes('at rest after 7 steps')")
     page.keyboard.press("ArrowLeft")
-    assert where(page).endswith("step 6 of 7")
+    until_step(page, "6 of 7")
     page.get_by_role("button", name="Rewind").click()
-    assert where(page).endswith("step 0 of 7")
+    until_step(page, "0 of 7")
     page.get_by_role("button", name="One step on").click()
-    assert where(page).endswith("step 1 of 7")
+    until_step(page, "1 of 7")
     page.get_by_role("slider", name="Step").fill("3")
-    assert where(page).endswith("step 3 of 7")
+    until_step(page, "3 of 7")
     page.keyboard.press("Tab")
     page.locator("h1").click()
     page.keyboard.press("End")
-    assert where(page).endswith("step 7 of 7")
+    until_step(page, "7 of 7")
     page.get_by_label("Speed").select_option("60")
     page.locator("h1").click()
+    page.keyboard.press("Home")
+    until_step(page, "0 of 7")
     page.keyboard.press(" ")
-    until_still(page)
-    assert where(page).endswith("step 7 of 7")
+    until_step(page, "7 of 7")
 
 
 def test_what_is_shown_is_the_number(visit: Any) -> None:
@@ -215,7 +223,7 @@ def test_a_nudge_and_its_difference(visit: Any) -> None:
     page = visit()
     until_still(page)
     pick_wrong(page)
-    assert where(page).startswith("Pulled towards")
+    sync_api.expect(page.locator(".phase")).to_contain_text("Pulled towards")
     page.get_by_role("button", name="Free · now · difference").click()
     assert numbers(page.locator(".layer figcaption").nth(2).inner_text())[0] > 0.01
     assert page.locator(".layer canvas").count() == 3 and page.locator(".layer canvas").last.is_visible()
@@ -310,7 +318,7 @@ def test_it_dreams_and_wakes(visit: Any) -> None:
 
 def test_an_address_holds_everything(visit: Any) -> None:
     page = visit("#in=e5&target=2&side=gradient~one-sided~0.4&hold=hidden~3~0.5&at=20&view=triple&speed=15")
-    page.wait_for_function("document.querySelector('.count').textContent.length > 0")
+    sync_api.expect(page.locator(".which")).to_contain_text("example 5: ")
     before = where(page), page.locator(".which").inner_text()
     assert "Pulled towards 2, β = 0.40" in before[0] or "Free phase, step 20" in before[0]
     page.locator("h1").click()
@@ -318,7 +326,8 @@ def test_an_address_holds_everything(visit: Any) -> None:
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(600)
     again = visit("#" + page.url.split("#")[1])
-    assert (where(again), again.locator(".which").inner_text()) == before
+    sync_api.expect(again.locator(".which")).to_have_text(before[1])
+    assert where(again) == before[0]
     assert again.locator(".mark.pinned").count() == 1
 
 
