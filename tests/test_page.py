@@ -153,6 +153,11 @@ def test_a_unit_shows_its_weights_and_how_they_would_change(session: Session) ->
     np.testing.assert_allclose(several.arrays["fields"].reshape(16, 64), THETA["W"]["input-hidden"].T, atol=1e-6)
 
 
+def test_the_usual_rate_suits_a_network_that_is_trained() -> None:
+    scene = scene_of_data("digits", say=lambda _: None, updates=126)
+    assert 1e-3 < scene.rate < 10
+
+
 def test_learning_moves_the_prediction_to_the_target(session: Session) -> None:
     before = ask(session, "settle", input={"example": 3}, target=5)
     assert ask(session, "learn", input={"example": 3}, target=5, rate=0.1, times=5).words["updates"] == 5

@@ -138,10 +138,11 @@ def test_of_many_wishes_to_settle_only_the_newest_is_done_and_too_many_are_refus
             for number in range(20):
                 await socket.send(json.dumps(SETTLE | {"id": number}))
             answers = {reply["id"]: reply for reply in [await hear(socket) for _ in range(20)]}
-            assert "sides" in answers[19] and sum("dropped" in reply for reply in answers.values()) >= 5
-            for number in range(AT_ONCE):  # with the 21 before, more than are allowed at once
+            assert "sides" in answers[19] and any("dropped" in reply for reply in answers.values())
+            many = AT_ONCE + 70  # more than are allowed at once, and not yet so many that the page is shown the door
+            for number in range(many):
                 await socket.send(json.dumps(SETTLE | {"id": number}))
-            replies = [await hear(socket) for _ in range(AT_ONCE)]
+            replies = [await hear(socket) for _ in range(many)]
             assert any("messages a second" in reply.get("error", "") for reply in replies)
             assert "sides" in await ask(socket, SETTLE | {"id": -1})
 

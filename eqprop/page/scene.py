@@ -86,10 +86,11 @@ class Scene:
 
     @cached_property
     def rate(self) -> float:
-        """A learning rate at which one example changes the weights by about a hundredth, of one digit."""
+        """A learning rate at which one example, taught as another class, changes the weights by about a hundredth."""
         if not self.rules or not self.labels:
             return 0.1
-        v = (self.encode(self.pixels[0])[None], self.targets[:1])
+        wrong = (int(self.targets[0].argmax()) + 1) % len(self.labels)  # what is right already teaches nothing
+        v = (self.encode(self.pixels[0])[None], self.target(wrong)[None])
         rule = self.rule(next(iter(self.rules)), next(iter(self.nudges)), self.beta)
         gradient = rule(self.F, self.theta, v, self.F.space.rest(1), jax.random.key(0)).gradient
         size, slope = (float(optax.tree.norm(tree)) for tree in (self.theta, gradient))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -63,10 +63,15 @@ class Problem:
 
     def draw(self, seed: int) -> tuple[Theta, Data, State]:
         """θ, v and the start."""
-        return jax.jit(self._drawn, static_argnums=0)(seed)  # one program, and not one for each operation
+        return self._program(jax.random.key(seed))
 
-    def _drawn(self, seed: int) -> tuple[Theta, Data, State]:
-        key_theta, key_x, key_y = jax.random.split(jax.random.key(seed), 3)
+    @cached_property
+    def _program(self) -> Callable[[Key], tuple[Theta, Data, State]]:
+        """One program for all seeds, and not one for each operation."""
+        return jax.jit(self._drawn)
+
+    def _drawn(self, key: Key) -> tuple[Theta, Data, State]:
+        key_theta, key_x, key_y = jax.random.split(key, 3)
         x = jax.random.uniform(key_x, (EXAMPLES, *self.inputs))
         x = x.at[:, 0].set(0) if self.dark else x
         y = jax.nn.one_hot(jax.random.randint(key_y, (EXAMPLES,), 0, OUTPUTS), OUTPUTS)
