@@ -144,6 +144,7 @@ def test_of_many_wishes_to_settle_only_the_newest_is_done_and_too_many_are_refus
                 await socket.send(json.dumps(SETTLE | {"id": number}))
             replies = [await hear(socket) for _ in range(many)]
             assert any("messages a second" in reply.get("error", "") for reply in replies)
+            await asyncio.sleep(0.5)
             assert "sides" in await ask(socket, SETTLE | {"id": -1})
 
     run(scene, talk)

@@ -75,8 +75,9 @@ class Allowance:
         now = time.monotonic()
         self.left = min(AT_ONCE, self.left + A_SECOND * (now - self.asked))
         self.asked = now
-        self.left -= self.left >= 1
-        return self.left >= 1
+        allowed = self.left >= 1
+        self.left -= allowed
+        return allowed
 
 
 class Server:
