@@ -16,6 +16,7 @@ import pytest
 
 import eqprop as ep
 from eqprop.page.bundle import IMPORT, STATIC, bundle
+from marks import slow_but
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -96,7 +97,7 @@ def one_hot(label: int) -> jax.Array:
 
 @pytest.mark.parametrize("relaxation", RELAXATIONS)
 @pytest.mark.parametrize("nudge", NUDGES)
-@pytest.mark.parametrize("example", [0, 82])
+@pytest.mark.parametrize("example", slow_but([0, 82], 82))
 def test_every_frame_is_the_librarys(page: Any, relaxation: str, nudge: str, example: int) -> None:
     side = {"relaxation": relaxation, "nudge": nudge, "beta": 0.5}
     reply = ask(page, "settle", input={"example": example}, target=3, sides=[side])

@@ -129,6 +129,7 @@ def test_it_settles_and_time_obeys(visit: Any) -> None:
     until_step(page, "7 of 7")
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_the_number(visit: Any) -> None:
     page = visit("#in=e3&at=2")
     page.locator(".layer canvas").nth(1).hover(position={"x": 5, "y": 5})
@@ -145,6 +146,7 @@ def test_what_is_shown_is_the_number(visit: Any) -> None:
     assert numbers(shown)[1] == pytest.approx(frames[2 * 32], abs=5.1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_a_digit_is_drawn(visit: Any, size: tuple[int, int]) -> None:
     page = visit(size=size)
@@ -193,6 +195,7 @@ WATCH = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_the_state_moves_soon_after_the_pen(visit: Any) -> None:
     """From the pen's touch to the first frame whose pixels are others; once of four, as the machine may be busy."""
     waits = []
@@ -212,6 +215,7 @@ def test_the_state_moves_soon_after_the_pen(visit: Any) -> None:
     assert min(waits) <= 100, waits
 
 
+@pytest.mark.slow
 def test_a_finger_draws(visit: Any) -> None:
     page = visit(size=NARROW, has_touch=True)
     until_still(page)
@@ -253,6 +257,7 @@ def test_it_learns_what_it_is_shown(visit: Any) -> None:
     page.wait_for_function("!location.hash.includes('did=')")
 
 
+@pytest.mark.slow
 def test_it_trains(visit: Any) -> None:
     page = visit()
     panel = fold(page, "Train on the data")
@@ -271,6 +276,7 @@ def test_it_trains(visit: Any) -> None:
     assert "train" in again.url and numbers(told)[0] > 50
 
 
+@pytest.mark.slow
 def test_two_ways_side_by_side(visit: Any) -> None:
     page = visit("#in=e5&target=2")
     panel = fold(page, "Settings")
@@ -286,6 +292,7 @@ def test_two_ways_side_by_side(visit: Any) -> None:
     page.wait_for_function("document.querySelectorAll('.stage').length === 1")
 
 
+@pytest.mark.slow
 def test_units_are_held(visit: Any) -> None:
     page = visit()
     until_still(page)
@@ -303,6 +310,7 @@ def test_units_are_held(visit: Any) -> None:
     page.wait_for_function("!location.hash.includes('hold=')")
 
 
+@pytest.mark.slow
 def test_it_dreams_and_wakes(visit: Any) -> None:
     page = visit()
     panel = fold(page, "Let it dream")
@@ -331,12 +339,14 @@ def test_an_address_holds_everything(visit: Any) -> None:
     assert again.locator(".mark.pinned").count() == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_address_does_no_harm(visit: Any) -> None:
     page = visit("#in=p!!&target=77&side=x~y~z&hold=a~b~c!hidden~999~1&at=-3&did={&speed=7.5&dream=no")
     until_still(page)
     assert page.locator(".reads").inner_text() == "It reads 7"
 
 
+@pytest.mark.slow
 def test_it_is_shared(visit: Any) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     until_still(page)
@@ -352,6 +362,7 @@ def test_it_is_shared(visit: Any) -> None:
     assert "ep.Hopfield.layered(64, 32, 10)" in code
 
 
+@pytest.mark.slow
 def test_keys_and_help(visit: Any) -> None:
     page = visit()
     until_still(page)
@@ -375,6 +386,7 @@ def test_keys_and_help(visit: Any) -> None:
     assert named == 0
 
 
+@pytest.mark.slow
 def test_the_tour(visit: Any) -> None:
     page = visit()
     until_still(page)
@@ -390,6 +402,7 @@ def test_the_tour(visit: Any) -> None:
     assert tour.is_hidden()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_narrow_and_dark(visit: Any, scheme: str) -> None:
     page = visit(size=NARROW, color_scheme=scheme)
@@ -404,6 +417,7 @@ def test_narrow_and_dark(visit: Any, scheme: str) -> None:
     assert page.locator(".eqprop-page").get_attribute("data-theme") != scheme
 
 
+@pytest.mark.slow
 def test_it_opens_from_the_file_system(visit: Any, tmp_path: Path) -> None:
     path = tmp_path / "demo.html"
     path.write_text(standalone(), encoding="utf-8")

@@ -207,6 +207,7 @@ def test_wrong_examples_come_with_the_most_costly_first(session: Session) -> Non
     assert given.words["indices"] == [5, 6] and given.words["total"] == len(V[0])
 
 
+@pytest.mark.slow
 def test_the_code_does_what_the_page_shows(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     scene = scene_of_data("digits", say=lambda _: None, updates=3)
     session = Session(scene)

@@ -35,6 +35,7 @@ def cosines(beta: float) -> dict[str, float]:
     return {k: float(jnp.vdot(g, two[k]) / (jnp.linalg.norm(g) * jnp.linalg.norm(two[k]))) for k, g in one.items()}
 
 
+@pytest.mark.slow
 def test_a_strong_nudge_gives_the_gradient_of_float32_and_a_weak_one_is_lost() -> None:
     assert min(cosines(0.5).values()) > 0.99
     assert min(cosines(0.02).values()) < 0.5  # which is why it is refused
