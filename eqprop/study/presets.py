@@ -53,14 +53,17 @@ def _on_colours(dataset: str) -> Experiment:
     )
 
 
-def _on_grey(dataset: str, epochs: int, images: ImageOptions) -> Experiment:
+def _on_grey(
+    dataset: str, epochs: int, images: ImageOptions, first: float, rates: tuple[float, float, float, float]
+) -> Experiment:
+    """`first`: the gain of the first layer, which depends on how much its inputs vary."""
     return _convolutional(
         dataset,
         (64, 128, 128),
         images,
         SettlingOptions(beta=0.0005, free_steps=4, nudged_steps=1),
-        LearningOptions(epochs=epochs, learning_rate=(0.0047, 0.00035, 0.00035, 0.01)),
-        (8.0, 0.6, 0.6, 20.0),
+        LearningOptions(epochs=epochs, learning_rate=rates),
+        (first, 0.6, 0.6, 20.0),
     )
 
 
@@ -95,8 +98,8 @@ SMALL = Experiment(
 )
 IMAGES = {
     "digits": SMALL,
-    "mnist": _on_grey("mnist", 8, ImageOptions(crop=2)),
-    "fashion": _on_grey("fashion", 12, ImageOptions(flip=True, crop=2)),
+    "mnist": _on_grey("mnist", 8, ImageOptions(crop=2), 8.0, (0.0047, 0.00035, 0.00035, 0.01)),
+    "fashion": _on_grey("fashion", 18, ImageOptions(normalise=True, flip=True), 2.6, (0.003, 0.0007, 0.0007, 0.02)),
     "cifar10": _on_colours("cifar10"),
     "cifar100": _on_colours("cifar100"),
 }
