@@ -283,7 +283,17 @@ def test_two_ways_side_by_side(visit: Any) -> None:
     panel.get_by_label("Compare with a second way").check()
     page.locator(".stage").nth(1).wait_for()
     titles = page.locator(".side").all_inner_texts()
-    assert titles[0].startswith("Block descent") and titles[1].startswith("The paper's step")
+    assert titles[0].startswith("—— Block descent") and titles[1].startswith("– – The paper's step")
+    until_still(page)
+    page.locator(".check").click()  # with the mouse: space then plays, and does not tick it again
+    page.wait_for_function("document.querySelectorAll('.stage').length === 1")
+    until_still(page)
+    page.keyboard.press(" ")
+    page.keyboard.press("3")
+    page.wait_for_function("document.querySelector('.phase').textContent.startsWith('Pulled towards 3')")
+    assert page.locator(".stage").count() == 1
+    page.locator(".check").click()
+    page.locator(".stage").nth(1).wait_for()
     until_still(page)
     panel.get_by_label("Settles by").nth(1).select_option("block")
     panel.get_by_label("Nudge", exact=True).nth(1).select_option("one-sided")
@@ -376,6 +386,7 @@ def test_keys_and_help(visit: Any) -> None:
     page.wait_for_function("document.querySelector('.phase').textContent === 'Free phase'")
     page.keyboard.press("?")
     assert "play or pause" in page.locator("dialog").inner_text()
+    assert page.locator("dialog dt").all_inner_texts() == ["energy", "free phase", "nudge", "beta", "cost", "residual"]
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
     named = page.evaluate(

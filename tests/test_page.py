@@ -315,3 +315,28 @@ def test_a_reply_is_packed_as_the_page_reads_it() -> None:
     assert header == {"id": 3, "arrays": [["a", [2, 3]], ["b", []]]} and length % 4 == 0
     numbers = np.frombuffer(packed[4 + length :], "<f4")
     assert numbers.tolist() == [0, 1, 2, 3, 4, 5, 7] and prod([2, 3]) + 1 == len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"F": lambda theta, v, beta, s: jnp.sum(s**2)}, r"space=eqprop.Space\(10\)"),
+        ({"F": ep.system(lambda theta, v, beta, s: s, space=ep.Space(10))}, "return one number"),
+        (
+            {"F": ep.system(lambda theta, v, beta, s: jnp.sum(s), space=ep.Space(10)), "labels": "ab"},
+            "what it predicts",
+        ),
+        ({"theta": None}, "fails for one example"),
+        ({"v": (V[0][:, :9], V[1])}, "does not fit layer 'input'"),
+        ({"v": (V[0], V[1].argmax(1))}, "one_hot"),
+        ({"relaxations": ep.Gradient(9)}, "a dict by name"),
+        ({"relaxations": {"mine": ep.Gradient}}, "give a relaxation"),
+        ({"nudges": {"mine": ep.Symmetric(0.5)}}, "a function of β"),
+        ({"rules": {"mine": 5}}, "a function of the phases"),
+        ({"optimizer": 0.1}, "one of optax"),
+        ({"beta": "strong"}, "give the number"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ep.InputError, match=sentence):
+        scene_of(**({"F": F, "theta": THETA, "v": V} | given))

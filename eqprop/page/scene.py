@@ -229,14 +229,25 @@ def scene_of(
     """A system of one's own: see `eqprop.live`."""
     F = system(F)
     if F.space.layers is None:
-        raise InputError("F does not say what its state is: give eqprop.system(F, space=eqprop.Space({'layer': 10}))")
+        raise InputError(
+            "F does not say what its state is: give eqprop.system(F, space=eqprop.Space(10)) for a state of 10 "
+            "numbers, or Space({'hidden': 20, 'output': 10}) for layers by name"
+        )
     if F.space.layers and not isinstance(F.space.layers[0], tuple):
         F = Named(F)
     x, y = _examples(v)
-    shape = x.shape[1:] if shape is None else tuple(shape)
+    _try_out(F, theta, x, y)
+    shape = x.shape[1:] if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     if prod(shape) != prod(x.shape[1:]):
         raise InputError(f"shape={shape}: an input has {prod(x.shape[1:])} numbers, which do not fill it")
     labels, layer = _outputs(F, theta, x, y, labels)
+    _check_own("relaxations", relaxations, "a relaxation, e.g. {'mine': eqprop.Gradient(100)}", lambda given: True)
+    _check_own("nudges", nudges, "a function of β, e.g. {'mine': eqprop.OneSided}", _makes)
+    _check_own("rules", rules, "a function of the phases (free, second, nudge) that returns a rule", _makes)
+    if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
+        raise InputError(f"optimizer={optimizer!r}: give one of optax, e.g. optax.sgd(0.1)")
+    if not isinstance(beta, int | float | np.number | jax.Array):
+        raise InputError(f"beta={beta!r}: give the number that is the strength of the nudge, e.g. 0.5")
     mine = {name: Choice(name, "Your own.", _pair(name, given)) for name, given in (relaxations or {}).items()}
     offered = relaxations_for(F, mine)
     phases = Phases(*next(iter(offered.values())).made, Symmetric(beta))
@@ -274,9 +285,42 @@ def _examples(v: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(v, tuple | list) or len(v) != 2:
         raise InputError(f"v is {type(v).__name__}: give (inputs, targets), arrays whose first axis counts examples")
     x, y = (np.asarray(part, np.float32) for part in v)
+    if y.ndim == 1 and len(x) == len(y) and x.ndim > 1:
+        raise InputError(f"v has targets of shape {y.shape}: give a row for each example, e.g. jax.nn.one_hot(y, 10)")
     if x.ndim < 2 or y.ndim != 2 or len(x) != len(y) or not len(x):
         raise InputError(f"v has shapes {x.shape} and {y.shape}: give at least one row of each, and as many of both")
     return x, y
+
+
+def _try_out(F: System, theta: Theta, x: np.ndarray, y: np.ndarray) -> None:
+    """Refuses what does not fit together here, and not in the midst of a settling."""
+    s = jax.tree.map(lambda u: u[0], F.space.rest(1))
+    try:
+        energy = jax.eval_shape(F, theta, (x[0], y[0]), 0.0, s)
+    except Exception as error:  # F is anybody's: what it raises cannot be foreseen
+        shapes = {layer: jnp.shape(u) for layer, u in s.items()}
+        raise InputError(
+            f"F(theta, (x, y), 0.0, s) fails for one example, with x of shape {x.shape[1:]}, y of shape {y.shape[1:]} "
+            f"and a state of {shapes}: {error}"
+        ) from error
+    if F.conservative and energy.shape != ():
+        raise InputError(f"F(theta, v, beta, s) has the shape {energy.shape}: return one number, e.g. by jnp.sum")
+
+
+def _check_own(what: str, given: Any, remedy: str, fits: Callable[[Any], bool]) -> None:
+    """Refuses what is not a dict by name, and the parts of it that do not fit."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what}={given!r}: give a dict by name, each {remedy}")
+    for name, each in given.items():
+        if not fits(each):
+            raise InputError(f"{what}[{name!r}] is {each!r}: give {remedy}")
+
+
+def _makes(given: Any) -> bool:
+    """Whether it makes a nudge or a rule, and is not one already."""
+    return callable(given) and not isinstance(given, Nudge | Rule)
 
 
 def _outputs(
@@ -285,20 +329,25 @@ def _outputs(
     """The name of each output, and the layer that has them; none where F does not say what it predicts."""
     try:
         predicted = F.predict(theta, (x[0], y[0]), jax.tree.map(lambda u: u[0], F.space.rest(1)))
-    except InputError:
-        return (), None
+    except InputError as error:
+        if labels is None:
+            return (), None
+        raise InputError(
+            "labels are names of outputs, and F does not say what it predicts: give eqprop.system(F, space=…, "
+            "predict=lambda theta, v, s: …), which returns as many numbers as a target has"
+        ) from error
     count = y.shape[1]
     if jnp.shape(predicted) != (count,):
         raise InputError(f"F predicts an array of shape {jnp.shape(predicted)}, and targets have {count} numbers")
     if labels is not None and len(labels) != count:
         raise InputError(f"labels={labels!r}: give one for each of the {count} outputs")
     layers = [layer for layer, size in F.space.shapes.items() if size == (count,)]
-    return tuple(labels or map(str, range(count))), layers[-1] if layers else None
+    return tuple(map(str, range(count) if labels is None else labels)), layers[-1] if layers else None
 
 
 def _pair(name: str, given: Any) -> Pair:
     pair = (given, given) if isinstance(given, Relaxation) else given
-    if len(pair) != 2 or not all(isinstance(each, Relaxation) for each in pair):
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(each, Relaxation) for each in pair):
         raise InputError(
             f"relaxations[{name!r}] is {given!r}: give a relaxation, or two, for the free and nudged phase"
         )

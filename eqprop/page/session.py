@@ -96,7 +96,7 @@ class Session:
         most = self._most_beta()
         words = {
             "title": scene.title,
-            "about": f"{sum(map(prod, shapes.values())):,} units that settle.",
+            "about": _about(sum(map(prod, shapes.values())), scene),
             "layers": layers,
             "input": {"shape": list(scene.shape), "low": scene.low, "high": scene.high, "drawable": drawable},
             "outputs": {"layer": scene.layer, "labels": list(scene.labels)},
@@ -334,6 +334,16 @@ def with_held(F: System, bounds: tuple[Layers, Layers], held: Held_) -> Held:
         return bound
 
     return Held(F, *map(hold, bounds))
+
+
+def _about(units: int, scene: Scene) -> str:
+    """What is watched, and why something may be missing."""
+    known = f"This network has {units:,} units that settle."
+    if scene.labels:
+        return known
+    return (
+        f"{known} It does not say what it predicts, so that nothing can nudge or teach it: give `predict` to ep.system."
+    )
 
 
 def _listed(choices: Any) -> list[dict[str, str]]:

@@ -1,9 +1,10 @@
 // Energy, cost and residual over the steps of all phases.
 import { brief, make, setText } from "./dom.js";
+import { MEANINGS } from "./words.js";
 
 const QUANTITIES = [
   { name: "energy", title: "Energy", hint: "it slides downhill" },
-  { name: "cost", title: "Cost", hint: "how far from the target" },
+  { name: "cost", title: "Cost", hint: "how far from the target", without: "none without a nudge" },
   { name: "residual", title: "Residual", hint: "how much it moves", log: true },
 ];
 const KINDS = ["free", "pulled", "pushed"];
@@ -21,14 +22,14 @@ export function plotColours(element) {
 }
 
 /** Two axes without noise: thin lines, small grey numbers. */
-export function quietAxes(colours, { xs, size = 46 } = {}) {
-  const font = `11px ${colours.family}`;
+export function quietAxes(colours, { xs, size = 46, scale = 1 } = {}) {
+  const font = `${Math.round(11 * scale)}px ${colours.family}`;
   const grid = { stroke: colours.line, width: 1 };
   const shared = { stroke: colours.soft, font, grid, ticks: { show: false } };
   const values = (_, splits) => splits.map((value) => (value === null ? "" : brief(value).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")));
   return [
-    { ...shared, size: 22, gap: 4, values: xs ?? ((_, splits) => splits.map((value) => (Number.isInteger(value) ? value : ""))) },
-    { ...shared, size, gap: 4, values, space: 24 },
+    { ...shared, size: Math.round(22 * scale), gap: 4, values: xs ?? ((_, splits) => splits.map((value) => (Number.isInteger(value) ? value : ""))) },
+    { ...shared, size: Math.round(size * scale), gap: 4, values, space: 24 * scale },
   ];
 }
 
@@ -76,25 +77,26 @@ class Curve {
   constructor(quantity, { onseek, onhover }) {
     Object.assign(this, { quantity, onseek, onhover });
     this.value = make("output", {});
+    this.hint = make("small", {}, quantity.hint);
     this.place = make("div", { class: "plot" });
     this.line = make("i", { class: "now" });
     this.element = make("div", { class: "curve", role: "group", "aria-label": `${quantity.title} over the steps` },
-      make("h3", {}, quantity.title, make("small", {}, quantity.hint), this.value), this.place);
+      make("h3", { title: MEANINGS[quantity.name] }, quantity.title, this.hint, this.value), this.place);
     this.data = null;
   }
 
-  build(width, height) {
+  build(width, scale) {
     this.plot?.destroy();
     const colours = plotColours(this.element);
-    const paths = { spanGaps: false, points: { show: false }, width: 2 };
+    const paths = { spanGaps: false, points: { show: false }, width: 2 * scale };
     const series = Array.from({ length: SIDES }, (_, i) =>
       KINDS.map((kind) => ({ ...paths, stroke: colours[kind], dash: i ? [5, 4] : undefined }))).flat();
-    const scale = this.quantity.log ? { distr: 3, range: logRange } : { range: plainRange };
-    const [xAxis, yAxis] = quietAxes(colours);
+    const vertical = this.quantity.log ? { distr: 3, range: logRange } : { range: plainRange };
+    const [xAxis, yAxis] = quietAxes(colours, { scale });
     const line = this.quantity.log ? { values: (_, splits) => splits.map(powerText), grid: { ...yAxis.grid, filter: decades } } : {};
     this.plot = new uPlot({
-      width, height, series: [{}, ...series],
-      scales: { x: { time: false, range: (_, low, high) => [low ?? 0, Math.max(high ?? 1, (low ?? 0) + 1)] }, y: scale },
+      width, height: Math.round(132 * scale), series: [{}, ...series],
+      scales: { x: { time: false, range: (_, low, high) => [low ?? 0, Math.max(high ?? 1, (low ?? 0) + 1)] }, y: vertical },
       axes: [xAxis, { ...yAxis, ...line }],
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, y: false, points: { show: false }, x: false },
@@ -128,7 +130,9 @@ class Curve {
     this.timeline = timeline;
     this.data = curveData(timeline, arrays, this.quantity.name, this.quantity.log);
     this.sides = timeline.sides.map((_, i) => arrays[`${i}/${this.quantity.name}`].data);
-    this.element.classList.toggle("empty", this.data.slice(1).every((ys) => ys.every((y) => y === null)));
+    const empty = this.data.slice(1).every((ys) => ys.every((y) => y === null));
+    this.element.classList.toggle("empty", empty);
+    setText(this.hint, empty ? (this.quantity.without ?? this.quantity.hint) : this.quantity.hint);
     this.plot?.setData(this.data);
   }
 
@@ -152,16 +156,16 @@ export class Curves {
     this.element = make("section", { class: "curves", "aria-label": "Curves" }, ...this.curves.map((curve) => curve.element));
   }
 
-  fit(width, narrow) {
+  fit(width, narrow, scale) {
     const each = narrow ? width : (width - 2 * 28) / 3;
-    if (Math.abs(each - this.width) < 1) return;
-    this.width = each;
+    if (Math.abs(each - this.width) < 1 && scale === this.scale) return;
+    Object.assign(this, { width: each, scale });
     this.rebuild();
   }
 
   /** Draws all anew, in the colours of the theme. */
   rebuild() {
-    this.curves.forEach((curve) => curve.build(Math.floor(this.width), 132));
+    this.curves.forEach((curve) => curve.build(Math.floor(this.width), this.scale));
   }
 
   take(timeline, arrays) {

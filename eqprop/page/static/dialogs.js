@@ -1,5 +1,6 @@
 // What opens above the page: the Python code, and the keys.
 import { iconButton, make } from "./dom.js";
+import { MEANINGS } from "./words.js";
 
 /** A dialog inside of the page; it is gone when it is closed. */
 function showDialog(page, title, ...content) {
@@ -49,8 +50,11 @@ const KEYS = [
 export function showHelp(page) {
   const rows = KEYS.map(([key, what]) => make("tr", {}, make("th", { scope: "row" }, make("kbd", {}, key)), make("td", {}, what)));
   showDialog(page, "How to use this page",
-    make("p", {}, "Draw a digit or take an example, and press play. Each square is one unit: dark blue is off, yellow is on. Click a unit to see its weights, or to hold it."),
+    make("p", {}, `${page.hello.input.drawable ? "Draw something" : "Take an example"}${page.hello.input.drawable && page.hello.examples ? " or take an example" : ""}, and press play. Each square is one unit: dark blue is off, yellow is on. Click a unit to see its weights, or to hold it.`),
     make("p", {}, page.hello.about),
+    make("h3", {}, "What the words mean"),
+    make("dl", {}, ...Object.entries(MEANINGS).flatMap(([word, meaning]) => [make("dt", {}, word), make("dd", {}, meaning)])),
+    make("h3", {}, "Keys"),
     make("table", {}, ...rows),
     make("p", {}, "With Tab you reach everything; on a layer, the arrows go from unit to unit and Enter picks one."),
     make("p", {}, "The paper: ", make("a", { href: "https://arxiv.org/abs/1602.05179", target: "_blank", rel: "noopener" }, "Scellier & Bengio, Equilibrium Propagation"), "."));

@@ -5,8 +5,21 @@ import { showHelp } from "./dialogs.js";
 function taken(event) {
   const { target, key } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest?.("dialog")) return true;
+  if (target.matches?.("input[type=range]")) return /^(Arrow|Home|End|Page)/.test(key);
+  if (target.matches?.("input[type=checkbox]")) return key === " ";
   if (target.matches?.("input, select, textarea")) return key !== "?";
   return key === " " && Boolean(target.closest?.("button, summary, a"));
+}
+
+/** What was pressed with the mouse lets go of the keyboard: space then plays, and does not press it once more. */
+function letGo(page, event) {
+  const pressed = event.target.closest?.("button, summary, label");
+  if (!event.detail || !pressed || pressed.closest("dialog")) return; // by a key, a click has no detail
+  setTimeout(() => {
+    const { activeElement } = page.root.getRootNode();
+    const held = activeElement && (activeElement === pressed || activeElement === pressed.control);
+    if (held && activeElement.matches("button, summary, input[type=checkbox]")) page.root.focus({ preventScroll: true });
+  });
 }
 
 /** Listens at `ears`: the document, or in a notebook the page alone. Returns how to stop. */
@@ -35,6 +48,12 @@ export function listenToKeys(page, ears) {
     event.preventDefault();
     event.stopPropagation();
   };
+  const free = (event) => letGo(page, event);
+  page.root.tabIndex = -1; // it can have the focus, and Tab passes it by
+  page.root.addEventListener("click", free);
   ears.addEventListener("keydown", hear);
-  return () => ears.removeEventListener("keydown", hear);
+  return () => {
+    page.root.removeEventListener("click", free);
+    ears.removeEventListener("keydown", hear);
+  };
 }

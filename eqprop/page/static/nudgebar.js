@@ -1,5 +1,6 @@
 // What pulls at the outputs, and what is shown of it.
 import { choice, make, select, slider } from "./dom.js";
+import { MEANINGS } from "./words.js";
 
 const MOST_BUTTONS = 12;
 
@@ -19,9 +20,10 @@ export function nudgeBar(page) {
       session.change({ sides: [{ ...first, beta: value }, ...others] }, session.state.target === null ? null : { then: page.lastPhase ? "hold" : "nudge" });
     },
   });
-  const view = choice("Show", [["state", "State"], ["triple", "Free · now · difference"]], page.view, (value) => page.setView(value));
+  beta.element.title = MEANINGS.beta;
+  const view = choice("Show", [["state", "State"], ["triple", "Free · now · difference", "The free state, the state now, and what the nudge has changed"]], page.view, (value) => page.setView(value));
   const element = make("section", { class: "nudges", "aria-label": "Nudge" },
-    hello.targets && make("div", { class: "targets" }, many ? null : make("span", { class: "name" }, "Nudge towards"), targets.element),
+    hello.targets && make("div", { class: "targets" }, many ? null : make("span", { class: "name", title: MEANINGS.nudge }, "Nudge towards"), targets.element),
     hello.targets && beta.element,
     hello.targets && view.element, // without a nudge there is no difference
   );

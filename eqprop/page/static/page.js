@@ -25,7 +25,7 @@ import { Tour } from "./tour.js";
 export function mount(root, backend, options = {}) {
   const page = new Page(root, backend, options);
   backend.on("progress", (news) => page.panels?.parts.train?.progress(news));
-  backend.on("gone", () => page.session && page.fail("The server is away. The page tries again by itself."));
+  backend.on("gone", () => page.session && page.fail("The server is away. The page tries again by itself; a server that was started anew has a new address."));
   backend.on("back", () => page.back());
   page.open();
   return page;

@@ -39,7 +39,8 @@ export function settingsPanel(page) {
   const compare = make("input", { type: "checkbox", onchange: () => {
     const [side] = session.state.sides;
     const others = hello.relaxations.map(({ name }) => name).filter((name) => name !== side.relaxation);
-    const beside = { ...side, relaxation: others.includes("gradient") ? "gradient" : (others[0] ?? side.relaxation) };
+    // Many small steps beside few large ones: of all pairs, the one that differs most to the eye.
+    const beside = { ...side, relaxation: ["gradient", "block", ...others].find((name) => others.includes(name)) ?? side.relaxation };
     session.change({ sides: compare.checked ? [side, beside] : [side] }, { then: "play" });
     build();
   } });

@@ -74,7 +74,7 @@ class LayerCard {
     const most = this.largestDifference();
     this.free.paint(this.data, this.freeAt, STATES, low, high);
     this.difference.paintDifference(this.data, at, this.freeAt, contrastTable(theme), most, nudged ? next * n : at, nudged ? mix : 0);
-    setText(this.scale, most ? `difference, ±${brief(most)}` : "difference: none yet");
+    setText(this.scale, most ? `difference, ±${brief(most)}` : "difference: none without a nudge");
   }
 
   valueOf(what, unit) {

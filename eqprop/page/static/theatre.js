@@ -7,6 +7,8 @@ import { phaseText, restText } from "./words.js";
 
 const WIDTHS = { narrow: 640, aside: 1080, asideOfDeep: 1500, huge: 1600 }; // a deep network needs the whole width
 
+const LINES = ["——", "– –"]; // as the curves of each side are drawn
+
 const LONG = 150; // steps that nobody wants to wait for one by one
 
 /** The part of a page that shows; `page.js` builds it and says what is done. */
@@ -27,7 +29,7 @@ export class Theatre {
       this.mark();
       this.fit();
     }
-    this.stages.forEach((stage, i) => setText(stage.title, count > 1 && sides[i] ? sideTitle(this.hello, sides[i]) : ""));
+    this.stages.forEach((stage, i) => setText(stage.title, count > 1 && sides[i] ? `${LINES[i]} ${sideTitle(this.hello, sides[i])}` : ""));
   }
 
   fit() {
@@ -45,7 +47,7 @@ export class Theatre {
     this.pad.fit(input, 300 * scale);
     const rest = narrow ? main : (main - this.pad.element.offsetWidth - 24) / this.stages.length - (this.stages.length > 1 ? 9 : 0);
     this.stages.forEach((stage) => stage.fit(rest, narrow, this.view === "triple", scale));
-    this.curves.fit(main, narrow);
+    this.curves.fit(main, narrow, scale);
     this.redraw();
   }
 

@@ -35,7 +35,7 @@ function stepsFor(page) {
     },
     hello.targets && {
       title: "A nudge",
-      text: "Here is an image that it gets wrong. Now a weak spring pulls the outputs towards what the answer should be. Its strength is β. The network settles again, from where it was, to a rest nearby.",
+      text: "Here is an image that it gets wrong. Now a weak spring pulls the outputs towards what the answer should be. Its strength is β. The network settles again, from where it was, to a rest nearby." + (session.side.nudge === "symmetric" ? " Then it is pushed away as hard: the purple part of the time line." : ""),
       section: "2.3", about: "free phase and weakly clamped phase", lit: page.nudges.element,
       act: () => nudgeWrong("nudge"),
     },
@@ -81,6 +81,8 @@ export class Tour {
     const step = this.steps[at];
     this.at = at;
     this.light(step.lit);
+    // Beside what it speaks of, where there is room.
+    this.element.classList.toggle("beside", !this.page.panels.element.contains(step.lit));
     step.act();
     const last = at === this.steps.length - 1;
     const next = make("button", { type: "button", class: "main-action", onclick: () => (last ? this.end() : this.go(at + 1)) }, last ? "Done" : "Next");

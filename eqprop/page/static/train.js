@@ -12,10 +12,10 @@ export function trainPanel(page) {
   if (!hello.abilities.train) return null;
   const toggle = make("button", { type: "button", class: "main-action", onclick: () => set(!training) });
   const random = make("button", { type: "button", onclick: () => fresh("random") }, "Random weights");
-  const opened = make("button", { type: "button", onclick: () => fresh("opened") }, "Weights of the start");
+  const opened = make("button", { type: "button", title: "The weights that the page was opened with", onclick: () => fresh("opened") }, "First weights");
   const told = make("p", { class: "told", role: "status" });
   const place = make("div", { class: "plot" });
-  const legend = make("p", { class: "legend" }, make("i", { class: "free" }), "cost ", make("i", { class: "pushed" }), "error ", make("i", { class: "pulled" }), "test error");
+  const legend = make("p", { class: "legend" }, make("i", { class: "free" }), "cost ", make("i", { class: "pushed" }), "error while training ", make("i", { class: "pulled" }), "test error");
   const pictures = make("div", { class: "fields small" });
   const fieldsTitle = make("p", { class: "hint" });
   const body = make("div", { class: "panel" }, make("div", { class: "line" }, toggle, random, opened), told, place, legend, fieldsTitle, pictures);

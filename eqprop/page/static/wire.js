@@ -70,7 +70,7 @@ export function socketBackend(url) {
     };
     socket.onmessage = (event) => questions.answer(decodeReply(event.data));
     socket.onclose = () => {
-      questions.refuseAll("The server is away. The page tries again by itself.");
+      questions.refuseAll("The server is away. The page tries again by itself; a server that was started anew has a new address.");
       unsent = [];
       questions.tell("gone");
       setTimeout(connect, pause);

@@ -1,4 +1,14 @@
-// Sentences about what is going on.
+// Sentences about what is going on, and what the words of the page mean.
+
+/** The words that a newcomer meets, in the order in which they are met. */
+export const MEANINGS = {
+  energy: "A number for every state of the network. Each unit moves so that it falls, and where it falls no further the network rests.",
+  "free phase": "The network settles with nothing but its input. Where the outputs come to rest is its answer.",
+  nudge: "A weak spring between the outputs and a target, switched on after the free phase. The network settles again, to a rest nearby.",
+  beta: "β, the strength of the spring. Above 0 it pulls towards the target (orange), below 0 it pushes away (purple), at 0 there is none.",
+  cost: "How far the outputs are from the target. Without a target there is none.",
+  residual: "How strongly the units are still pulled along. At rest it is 0; below 0.001 the page speaks of rest.",
+};
 
 const REST = 1e-3; // a residual below it is called rest
 
