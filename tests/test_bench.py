@@ -411,6 +411,7 @@ def test_a_device_is_not_compiled_by_mistake() -> None:
 SMOOTH = ep.Resistive.layered(3, 4, 2, gain=8.0, least=0.01, most=0.2, diode=ep.Shockley(1e-2, 8.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "beta", "part"),
     [

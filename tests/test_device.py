@@ -367,6 +367,7 @@ def test_other_noise_compiles_nothing() -> None:
 # ---- both ----
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_file_to_the_bit(tmp_path: Path) -> None:
     devices = Writing(**ALL)
     reading = Readings(noise=0.01, bits=8, low=-2.0, high=2.0, offset_spread=0.01)

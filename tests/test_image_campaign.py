@@ -57,9 +57,8 @@ def test_the_free_phase_of_the_holomorphic_way_settles(dataset: Any) -> None:
     assert rule.free.tol < 0.01 * np.std(s["conv1"])
 
 
-@pytest.mark.parametrize(
-    "ways", [("symmetric", "backpropagation"), pytest.param(tuple(WAYS), marks=pytest.mark.slow)], ids=len
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ways", [("symmetric", "backpropagation"), tuple(WAYS)], ids=len)
 def test_it_writes_its_report_and_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ways: tuple[str, ...]
 ) -> None:

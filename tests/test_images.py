@@ -18,7 +18,7 @@ from eqprop.errors import InputError
 from eqprop.rule import parts
 from eqprop.study import CostOptions, Experiment, NetworkOptions, settling_maps
 from eqprop.verification.zoo import IMAGES
-from marks import slow_but
+from marks import slow, slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 SMOOTH_BUT_MAX = ep.Hopfield.convolutional((4, 4, 1), (2,), 3, activation=ep.smooth_step)
@@ -131,7 +131,7 @@ def test_the_coupling_of_softmax_pooling_is_a_bound_and_needed() -> None:
 SIGNED = ep.Hopfield.convolutional((4, 4, 1), (3, 4), 2, pool=ep.SoftmaxPool(2), activation=ep.hard_tanh)
 
 
-@pytest.mark.parametrize("make", [lambda net: net, lambda net: ep.XieSeung(net, gamma=0.9), ep.Directed])
+@pytest.mark.parametrize("make", [slow(lambda net: net), lambda net: ep.XieSeung(net, gamma=0.9), slow(ep.Directed)])
 def test_the_curvature_of_every_energy_on_pooled_layers_is_a_bound(make: Any) -> None:
     """diag(c) minus the derivative of what pulls a layer back has no negative eigenvalue; the leak alone is short."""
     energy = make(SIGNED)

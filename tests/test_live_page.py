@@ -15,7 +15,6 @@ import eqprop as ep
 from eqprop.page import Scene, Session, scene_of
 from eqprop.page.messages import Request
 from eqprop.page.server import Server
-from marks import slow
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -137,6 +136,7 @@ def test_the_numbers_on_the_page_are_those_of_the_library(visit: Any, serving: S
     )
 
 
+@pytest.mark.slow
 def test_it_is_nudged_and_learns(visit: Any, serving: Serving) -> None:
     page = visit(serving, "#in=e5")
     nudge_towards(page, "2")
@@ -215,7 +215,8 @@ def test_the_code_runs(visit: Any, serving: Serving) -> None:
     assert "x[5:6]" in code and "ep.Symmetric(beta=0.5)" in code
 
 
-@pytest.mark.parametrize("size", [WIDE, slow(NARROW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_feature_maps_are_drawn(visit: Any, size: tuple[int, int]) -> None:
     serving = Serving(convolutional())
     try:

@@ -245,6 +245,7 @@ def test_an_energy_of_ones_own_can_be_watched() -> None:
     ask(session, "learn", input={"example": 0}, target=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flow", "noise"])
 def test_other_relaxations_can_be_watched(session: Session, name: str) -> None:
     reply = ask(session, "settle", input={"example": 3}, target=5, sides=[side(name, "one-sided")])

@@ -16,7 +16,12 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_classifiers_train,
+    check_estimators_dtypes,
+    check_fit_score_takes_y,
+    parametrize_with_checks,
+)
 
 import eqprop as ep
 from eqprop.sklearn import EqPropClassifier, EqPropRegressor
@@ -28,6 +33,13 @@ DIABETES: Any = load_diabetes(return_X_y=True)
 QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("check", [check_classifiers_train, check_estimators_dtypes, check_fit_score_takes_y])
+def test_some_of_scikit_learns_own_checks(check: Any) -> None:
+    check("EqPropClassifier", EqPropClassifier())
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @parametrize_with_checks([EqPropClassifier()])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:

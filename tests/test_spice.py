@@ -382,6 +382,7 @@ def test_the_claim_holds_on_circuits(name: str) -> None:
     assert report.passed, str(report)
 
 
+@pytest.mark.slow
 def test_the_claim_catches_what_derivatives_cannot() -> None:
     """A diode of another temperature is a proper energy too; only the circuit knows."""
     whole = SUBJECTS["circuit, bridge"]()

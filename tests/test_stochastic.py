@@ -126,6 +126,7 @@ def test_claims_apply_only_where_the_distribution_is_known() -> None:
         Stationary().check(flat)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_grid_of_two_units_knows_what_the_closed_form_does() -> None:
     def tied(theta: Any, v: Any, beta: Any, s: Any) -> Any:
@@ -188,6 +189,7 @@ def test_without_noise_it_is_equilibrium_propagation() -> None:
         assert spread(0.5, 0.0, weight, keys=1) == pytest.approx(wanted / (1 - 0.5**2), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_it_trains_a_network_with_noise() -> None:
     """Three clouds of points, in one epoch; chance is an error of 2/3."""
     labels = np.arange(1200) % 3

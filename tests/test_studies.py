@@ -17,7 +17,6 @@ from eqprop.errors import InputError
 from eqprop.study import Study, depth, epsilon, sign
 from eqprop.study.pages import paragraph
 from eqprop.study.paper import PUBLISHED, as_published
-from marks import slow_but
 from tests.command import run
 
 RNG = np.random.default_rng(0)
@@ -198,8 +197,9 @@ def test_the_sentence_about_the_step_size_is_what_the_numbers_say(longer: float,
 # ---- carrying out ----
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("digits")
-@pytest.mark.parametrize("name", slow_but(TINY, "sign"))
+@pytest.mark.parametrize("name", TINY)
 def test_a_study_goes_on_where_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
