@@ -1,6 +1,7 @@
 """One example settling freely and then under its nudges, frame by frame."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,8 @@ import numpy as np
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.page.held import INPUT
-from eqprop.relax import Relaxation, Trace
+from eqprop.relax import Relaxation, Stepwise, Trace
+from eqprop.relax.base import Recorder
 from eqprop.rule.equilibrium import as_complex
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, Layers, Theta
@@ -57,18 +59,24 @@ def settle(
     predicts: bool,
 ) -> Course:
     """Settle one example from s, and from where that ends at each β; v and s are a batch of one."""
-    path = until_rest(free.trace(F, theta, v, 0.0, s, key))
+    path = until_rest(free, F, theta, v, 0.0, s, key)
     end = {layer: states[:, -1] for layer, states in path.state.items()}
     parts: list[tuple[complex, Trace]] = [(0.0, path)]
     for beta in betas:
         start = as_complex(end) if isinstance(beta, complex) else end
-        parts.append((beta, until_rest(nudged.trace(F, theta, v, beta, start, key))))
+        parts.append((beta, until_rest(nudged, F, theta, v, beta, start, key)))
     return _joined(F, theta, v, parts, predicts)
 
 
-def until_rest(trace: Trace) -> Trace:
-    """The way as far as the first state that rests."""
-    trace = jax.tree.map(np.asarray, trace)
+def until_rest(relaxation: Relaxation, F: System, theta: Theta, v: Data, beta: complex, s: Layers, key: Key) -> Trace:
+    """The way as far as the first state that rests. Where steps are taken one by one, none is taken beyond."""
+    if isinstance(relaxation, Stepwise) and relaxation.precision is None:
+        resting = replace(relaxation, tol=REST)
+        recorder = Recorder(F, theta, v, beta, relaxation.steps)
+        settling, seen = resting.advance(F, theta, v, beta, resting.init(s), relaxation.steps, recorder)
+        last = int(settling.t[0])
+        return jax.tree.map(lambda path: np.moveaxis(np.asarray(path)[: last + 1], 0, 1), seen)
+    trace = jax.tree.map(np.asarray, relaxation.trace(F, theta, v, beta, s, key))
     resting = np.flatnonzero(trace.residual[0, 1:] <= REST)
     last = resting[0] + 1 if len(resting) else trace.residual.shape[1] - 1
     return jax.tree.map(lambda path: path[:, : last + 1], trace)
