@@ -190,6 +190,7 @@ def test_two_ways_units_held_and_dreams(visit: Any, serving: Serving) -> None:
     titles = page.locator(".side").all_inner_texts()
     assert len(titles) == 2 and all(any(name in title for name in names) for title in titles)
     panel.get_by_label("Compare with a second way").uncheck()
+    sync_api.expect(page.locator(".stage")).to_have_count(1)
     page.locator(".bars canvas").click(position={"x": 60, "y": 8})
     page.get_by_role("button", name="Hold it").click()
     sync_api.expect(page).to_have_url(re.compile("hold=output"))  # the page's policy lets no script be evaluated
