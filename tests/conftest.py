@@ -3,8 +3,12 @@
 import gc
 import os
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 # Without it, scikit-learn leaves one of its checks out; SciPy reads it when it is imported.
 os.environ["SCIPY_ARRAY_API"] = "1"
@@ -47,6 +51,7 @@ settings.load_profile("eqprop")
 # Tracing makes millions of objects that stay: to look through them for garbage so often finds none.
 gc.set_threshold(50_000, 10, 10)
 
+PAGE = Path(__file__).parent.parent / "eqprop" / "page" / "static"
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 16_000  # of the 65 530 that Linux lets a process have, which take about 3 GB
 
@@ -64,3 +69,30 @@ def x64() -> Iterator[None]:
     """Double precision, for comparisons with derivatives."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not (chromium := Path("/usr/bin/chromium")).exists():
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(chromium), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def page_files() -> Iterator[str]:
+    """The address of the live page's files, without a server that computes."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(PAGE)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()

@@ -3,10 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import jax
@@ -19,8 +16,6 @@ from eqprop.page.bundle import IMPORT, STATIC, bundle
 from marks import slow_but
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
 
 TOLERANCE = 1e-5
 SIZES = (64, 32, 10)
@@ -41,34 +36,12 @@ ASK = """async ([kind, fields]) => {
 THETA = "() => ({ W: backend.theta().W.map((w) => [...w]), b: backend.theta().b.map((b) => [...b]) })"
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(STATIC)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
+def page(browser: Any, page_files: str) -> Iterator[Any]:
     """A page beside the demonstration, whose backend can be asked."""
     context = browser.new_context()
     page = context.new_page()
-    page.goto(address + "style.css")  # any page of this origin
+    page.goto(page_files + "style.css")  # any page of this origin
     yield page
     context.close()
 

@@ -2,47 +2,21 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
-from eqprop.page.bundle import STATIC, standalone
+from eqprop.page.bundle import standalone
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
 WIDE, NARROW = (1280, 900), (400, 800)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(STATIC)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/demo.html"
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Any]:
+def visit(browser: Any, page_files: str) -> Iterator[Any]:
     """Opens pages; in the end nothing may have gone wrong in any, and nothing may have been asked of another host."""
+    address = f"{page_files}demo.html"
     contexts, trouble = [], []
 
     def open_page(hash: str = "", size: tuple[int, int] = WIDE, where: str = address, **options: Any) -> Any:

@@ -4,7 +4,6 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,8 +16,6 @@ from eqprop.page.messages import Request
 from eqprop.page.server import Server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
 WIDE, NARROW = (1280, 900), (400, 800)
 DATA = ep.data.load("digits")
 
@@ -62,14 +59,6 @@ class Serving:
         self.loop.call_soon_threadsafe(self.over.set)
         self.thread.join(30)
         self.loop.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 import base64
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,8 +12,6 @@ import eqprop as ep
 from eqprop.page import scene_of
 from eqprop.page.widget import Watch
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = Path("/usr/bin/chromium")
 NET = ep.Hopfield.layered(64, 16, 10)
 # What anywidget does with the module in a notebook: a model that sends and hears, and an element to draw in.
 NOTEBOOK = """async (esm) => {
@@ -63,16 +59,8 @@ def test_a_widget_answers_and_trains_between_messages(widget: Any) -> None:
     assert [header.get("kind") for header, _ in widget.sent].count("progress") >= 3
 
 
-@pytest.fixture
-def page() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": 900, "height": 900})
-        browser.close()
-
-
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs chromium")
-def test_the_widget_shows_the_page(widget: Any, page: Any) -> None:
+def test_the_widget_shows_the_page(widget: Any, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 900})
     trouble: list[str] = []
     page.on("pageerror", lambda error: trouble.append(str(error)))
 
