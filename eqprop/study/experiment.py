@@ -29,6 +29,7 @@ from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
+from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
 from eqprop.study.options import (
@@ -40,7 +41,6 @@ from eqprop.study.options import (
     NetworkOptions,
     SettlingOptions,
 )
-from eqprop.study.parsing import from_dict
 from eqprop.total import Total
 from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
 from eqprop.types import Key, Shape, Theta
