@@ -36,7 +36,7 @@ def parts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def resigned(path: Path, change: Callable[[dict[str, np.ndarray], dict[str, Any]], Any]) -> None:
-    """Change the arrays or the notes of a file and sign it again; a text that `change` returns takes the notes' place."""
+    """Change the arrays or the notes of a file and sign it again; a text that `change` returns replaces the notes."""
     arrays, notes = parts(path)
     text = change(arrays, notes)
     path.write_bytes(signed(arrays, text if isinstance(text, str) else json.dumps(notes)))
@@ -243,7 +243,7 @@ def test_a_fitted_estimator_is_whole_or_refused(
 )
 def test_the_classes_of_a_classifier_are_checked(place: Path, change: Callable[[Any, Any], Any]) -> None:
     resigned(place / "classifier.safetensors", change)
-    with pytest.raises(InputError, match="classifier.safetensors"):
+    with pytest.raises(InputError, match=r"classifier\.safetensors"):
         EqPropClassifier.load(place / "classifier.safetensors")
 
 

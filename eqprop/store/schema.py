@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from eqprop.errors import InputError
 
-
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a table"}
 
 
