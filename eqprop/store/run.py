@@ -10,7 +10,7 @@ result.json              the errors at the end
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -33,6 +33,7 @@ class Notes:
 
     history: list[Kept]
     seconds: float
+    settings: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class WeightNotes:
     """What a file of weights says beside them."""
 
     epochs: int
+    settings: dict[str, Any] | None = None
 
 
 class Run:
@@ -99,11 +101,24 @@ class Run:
         path = self.folder / "history.jsonl"
         return records(read_json_lines(path, Kept, "restore it or start a new run")) if path.exists() else []
 
-    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
-        """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
-        notes = {"history": history, "seconds": seconds}
+    def save(
+        self, state: TrainState, history: list[Record], seconds: float, settings: dict[str, Any] | None = None
+    ) -> None:
+        """Keep the state, the history so far and the seconds spent on the epoch that is under way.
+
+        settings: those that led to the state, by which a later change of config.json is noticed.
+        """
+        notes = {"history": history, "seconds": seconds, "settings": settings}
         checkpoint.save(self.folder / "checkpoint.safetensors", state, notes)
-        checkpoint.save(self.folder / "weights.safetensors", state.theta, {"epochs": len(history)})
+        about = {"epochs": len(history), "settings": settings}
+        checkpoint.save(self.folder / "weights.safetensors", state.theta, about)
+
+    def made_with(self, name: Literal["checkpoint", "weights"]) -> dict[str, Any] | None:
+        """The settings that led to what is saved; None if nothing is, or if they were not kept."""
+        path = self.folder / f"{name}.safetensors"
+        if not path.exists():
+            return None
+        return checkpoint.read_notes(path, Notes if name == "checkpoint" else WeightNotes).settings
 
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""

@@ -44,6 +44,10 @@ def fitted(hint: Any, value: Any, where: str) -> Any:
         return [fitted(args[0], item, where) for item in value]
     if origin is dict and isinstance(value, dict):
         return {fitted(args[0], name, where): fitted(args[1], item, f"{where}: {name}") for name, item in value.items()}
+    if origin in (types.UnionType, typing.Union) and value is not None:
+        choices = [arg for arg in args if arg is not type(None)]
+        if len(choices) == 1 and typing.get_origin(choices[0]) is not None:
+            return fitted(choices[0], value, where)
     if not _fits(hint, value):
         raise InputError(f"{where} is {_short(value)}, which is not {_words(hint)}")
     return value
