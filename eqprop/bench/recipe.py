@@ -16,6 +16,7 @@ from eqprop.bench.system import trainer
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.store import Run
+from eqprop.store.lock import locked
 from eqprop.store.schema import from_dict
 from eqprop.train import Feed, Progress, Shuffled
 
@@ -66,7 +67,7 @@ class Recipe:
         *,
         timeout: float = 60.0,
         retries: int = 3,
-        checkpoint_seconds: float = 10.0,
+        checkpoint_seconds: float | None = None,
         values: bool = True,
         observe: Callable[[Progress], None] = lambda _: None,
     ) -> dict[str, Any]:
@@ -74,9 +75,12 @@ class Recipe:
         made, digits = setup(self.device, self.seed), data.load("digits")
         feed = self.feed(digits)
         log = run.folder / "readings.jsonl"
-        with Session(
-            made.device, log=log, timeout=timeout, retries=retries, repeats=self.repeats, values=values
-        ) as session:
+        with (
+            locked(run.folder),
+            Session(
+                made.device, log=log, timeout=timeout, retries=retries, repeats=self.repeats, values=values
+            ) as session,
+        ):
             check_digits(session)
             ready = trainer(
                 session,

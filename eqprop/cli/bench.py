@@ -15,6 +15,7 @@ from eqprop.bench.recipe import Recipe, check_digits
 from eqprop.bench.setups import setup
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.cli.stopping import heeding, resumable
 from eqprop.errors import InputError
 from eqprop.progress import CountBar, TrainingBar
 from eqprop.store import Run
@@ -109,8 +110,8 @@ class Output:
     """seconds after which a call of the device is given up"""
     retries: int = 3
     """how often a call is repeated that failed"""
-    checkpoint_seconds: float = 10.0
-    """save no more often than this, and at the end"""
+    checkpoint_seconds: float | None = None
+    """save no more often than this, and at the end; None: 10, or as much more as keeps saving within 2 % of the time"""
     log_values: bool = False
     """log every number that is read, not only how each reading went"""
     json: bool = False
@@ -145,19 +146,18 @@ class Train:
             run = Run.open(output.resume)
         else:
             run = Run.create(output.run_dir or fresh_folder("bench"), recipe.to_dict())
-        try:
-            with TrainingBar(recipe.epochs, batches, recipe.batch_size) as bar:
-                result = recipe.carry_out(
-                    run,
-                    timeout=output.timeout,
-                    retries=output.retries,
-                    checkpoint_seconds=output.checkpoint_seconds,
-                    values=output.log_values,
-                    observe=bar.update,
-                )
-        except KeyboardInterrupt:
-            again = shlex.join(["eqprop", "bench", "train", "--resume", str(run.folder)])
-            raise KeyboardInterrupt(f"the device is safe; go on with `{again}`") from None
+        with (
+            resumable(["bench", "train", "--resume", str(run.folder)], run.folder, "the device is safe; "),
+            TrainingBar(recipe.epochs, batches, recipe.batch_size) as bar,
+        ):
+            result = recipe.carry_out(
+                run,
+                timeout=output.timeout,
+                retries=output.retries,
+                checkpoint_seconds=output.checkpoint_seconds,
+                values=output.log_values,
+                observe=heeding(bar.update),
+            )
         if output.json:
             print_json(result)
         else:

@@ -1,12 +1,14 @@
 """The entry point: which command, and what becomes of an error."""
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import tyro
 
 from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
+from eqprop.cli.stopping import Stop
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
@@ -28,17 +30,18 @@ Command = (
 
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
-    try:
-        parse(sys.argv[1:] if args is None else args).run()
-    except InputError as error:
-        return explain("error", error, 2)
-    except DivergedError as error:
-        return explain("stopped", error, 3)
-    except OSError as error:  # a full disk, a folder that may not be written
-        return explain("error", error, 1)
-    except KeyboardInterrupt as error:
-        return explain("interrupted", error, 130)
-    return 0
+    with Stop() as stop:
+        try:
+            parse(sys.argv[1:] if args is None else args).run()
+        except InputError as error:
+            return explain("error", error, 2)
+        except DivergedError as error:
+            return explain("stopped", error, 3)
+        except OSError as error:  # a full disk, a folder that may not be written
+            return explain("error", error, 1)
+        except KeyboardInterrupt as error:
+            return explain(stop.word, error, stop.status)
+        return 0
 
 
 def parse(args: list[str]) -> Command:
@@ -81,6 +84,7 @@ def parse(args: list[str]) -> Command:
 
 def explain(word: str, reason: object, status: int) -> int:
     """Say on stderr what happened and why; return the exit status."""
-    screen.print(f"[bold red]{word}:[/]", end=" ")
-    screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # the terminal may be gone
+        screen.print(f"[bold red]{word}:[/]", end=" ")
+        screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
     return status

@@ -1,6 +1,5 @@
 """`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
-import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +9,7 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.progress import TrainingBar
@@ -54,15 +54,15 @@ class OutputOptions:
     """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
-    checkpoint_seconds: float = 10.0
-    """save no more often than this, and at the end"""
+    checkpoint_seconds: float | None = None
+    """save no more often than this, and at the end; None: 10, or as much more as keeps saving within 2 % of the time"""
     json: bool = False
     """print the result as one JSON object, the last line of stdout"""
 
     def check(self) -> None:
         if self.run_dir is not None and self.resume is not None:
             raise InputError(f"--run-dir {self.run_dir} and --resume {self.resume} exclude each other: give one")
-        if not self.checkpoint_seconds >= 0:
+        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
             raise InputError(f"--checkpoint-seconds {self.checkpoint_seconds}: give 0 or more")
 
 
@@ -110,13 +110,12 @@ class Train:
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)
-        try:
-            with TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar:
-                trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=bar.update)
-        except KeyboardInterrupt:
-            more = ["--data-dir", str(output.data_dir)] if output.data_dir else []
-            again = shlex.join(["eqprop", "train", "--resume", str(run.folder), *more])
-            raise KeyboardInterrupt(f"go on with `{again}`") from None
+        more = ["--data-dir", str(output.data_dir)] if output.data_dir else []
+        with (
+            resumable(["train", "--resume", str(run.folder), *more], run.folder),
+            TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar,
+        ):
+            trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=heeding(bar.update))
         draw(run, trained)
         if output.json:
             print_json(trained.result)
@@ -126,9 +125,7 @@ class Train:
 
     def _open_run(self, net: str) -> Run:
         if self.output.resume is not None:
-            run = Run.open(self.output.resume)
-            run.clear_leftovers()
-            return run
+            return Run.open(self.output.resume)
         return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
 
 

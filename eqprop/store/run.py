@@ -18,6 +18,8 @@ import numpy as np
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import to_json, write_atomic, write_json
+from eqprop.store.lock import NAME as LOCK
+from eqprop.store.lock import locked
 from eqprop.store.reading import read_json, read_json_lines
 from eqprop.train import TrainState
 from eqprop.types import Theta
@@ -56,14 +58,15 @@ class Run:
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            occupied = any(folder.iterdir())
+            with locked(folder):
+                if any(path.name != LOCK for path in folder.iterdir()):
+                    raise InputError(
+                        f"the folder {folder} is not empty: choose another, or go on with --resume {folder}"
+                    )
+                cls(folder).write_config(config)
         except OSError as error:
             raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error
-        if occupied:
-            raise InputError(f"the folder {folder} is not empty: choose another, or go on with --resume {folder}")
-        run = cls(folder)
-        run.write_config(config)
-        return run
+        return cls(folder)
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
