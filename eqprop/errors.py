@@ -9,10 +9,6 @@ class InputError(ValueError):
     """
 
 
-class StorageError(OSError):
-    """What was to be kept could not be written: a disk is full, read-only or gone. What was kept before is whole."""
-
-
 class DivergedError(ArithmeticError):
     """Training produced values that are no longer finite, or weights that learn nothing any more.
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from eqprop.errors import StorageError
-
 WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 Seen = TypeVar("Seen")
 
@@ -76,5 +74,5 @@ def resumable(command: list[str], folder: Path, before: str = "") -> Iterator[No
     except OSError as error:
         reason = f"cannot write {error.filename or folder} ({error.strerror or error})"
         if not folder.is_dir():
-            raise StorageError(f"{reason}: the folder {folder} is gone, with what was saved in it") from error
-        raise StorageError(f"{reason}. {before}What was saved until then is whole: mend that, and {again}") from error
+            raise OSError(f"{reason}: the folder {folder} is gone, with what was saved in it") from error
+        raise OSError(f"{reason}. {before}What was saved until then is whole: mend that, and {again}") from error
