@@ -15,6 +15,7 @@ from eqprop.errors import InputError
 from eqprop.progress import TrainingBar
 from eqprop.store import Run
 from eqprop.store.atomic import write_figure
+from eqprop.store.ranges import Pause, check_options
 from eqprop.study import (
     CircuitOptions,
     CostOptions,
@@ -54,7 +55,7 @@ class OutputOptions:
     """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
-    checkpoint_seconds: float | None = None
+    checkpoint_seconds: Pause | None = None
     """save no more often than this, and at the end; None: 10, or as much more as keeps saving within 2 % of the time"""
     json: bool = False
     """print the result as one JSON object, the last line of stdout"""
@@ -62,8 +63,7 @@ class OutputOptions:
     def check(self) -> None:
         if self.run_dir is not None and self.resume is not None:
             raise InputError(f"--run-dir {self.run_dir} and --resume {self.resume} exclude each other: give one")
-        if self.checkpoint_seconds is not None and not self.checkpoint_seconds >= 0:
-            raise InputError(f"--checkpoint-seconds {self.checkpoint_seconds}: give 0 or more")
+        check_options(self)
 
 
 @dataclass(frozen=True)

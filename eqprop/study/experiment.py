@@ -30,6 +30,7 @@ from eqprop.relax import Block, Gradient, Langevin, Relaxation
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
+from eqprop.store.ranges import MOST_STEPS, check_options
 from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
@@ -42,7 +43,6 @@ from eqprop.study.options import (
     NetworkOptions,
     SettlingOptions,
 )
-from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
 from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
 from eqprop.types import Key, Shape, Theta
