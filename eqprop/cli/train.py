@@ -106,7 +106,6 @@ class Train:
             check_agreement(saved(output.resume), experiment, "the run was begun", remedy)
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
-        replace(experiment, learning=replace(experiment.learning, train=None)).check_memory(data.outline(self.dataset))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)

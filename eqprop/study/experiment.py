@@ -370,25 +370,24 @@ class Experiment:
 
     def build(self, data: Dataset) -> Setup:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
-        self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
         kind = Shuffled if self.learning.shuffle else InOrder
         feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
+        self._check_memory(net, len(train) + len(data.valid))
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 
-    def check_memory(self, data: Dataset) -> None:
+    def _check_memory(self, net: Network, examples: int) -> None:
         """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""
-        net, chosen = self.layers(*self.widths(data)), self.learning
+        chosen = self.learning
         kept = 2 if chosen.optimizer == "adam" else int(chosen.momentum > 0)
         steps = self.phases.free.steps if chosen.method == "through-time" else 1  # pyright: ignore[reportAttributeAccessIssue]
         persistent = self.settling.persistent or self.method.persistent
-        examples = max(MEASURED, 3 * steps * chosen.batch_size)
-        examples += persistent * (len(self.training_part(data)) + len(data.valid))
-        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.sizes.values()) * examples
+        rows = max(MEASURED, 3 * steps * chosen.batch_size) + persistent * examples
+        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.free.values()) * rows
         check_memory(
             weights + states,
             f"this training ({size(weights)} for {net.parameters:,} weights, {size(states)} for states)",
