@@ -1,6 +1,7 @@
 """The entry point: which command, and what becomes of an error."""
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import tyro
@@ -29,7 +30,9 @@ Command = (
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
     try:
-        parse(sys.argv[1:] if args is None else args).run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show
+            parse(sys.argv[1:] if args is None else args).run()
     except InputError as error:
         return explain("error", error, 2)
     except DivergedError as error:
@@ -77,6 +80,12 @@ def parse(args: list[str]) -> Command:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     return read(train.Train.of(train.usual(command)), args)
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    """A warning as one line among those of the progress."""
+    screen.print("[bold yellow]warning:[/]", end=" ")
+    screen.print(str(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def explain(word: str, reason: object, status: int) -> int:
