@@ -8,6 +8,8 @@ import tyro
 
 from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
@@ -32,6 +34,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show
+            keep_programs(cache_folder("programs"))
             parse(sys.argv[1:] if args is None else args).run()
     except InputError as error:
         return explain("error", error, 2)
