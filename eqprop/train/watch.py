@@ -121,5 +121,4 @@ def _largest_change(before: Theta, after: Theta) -> float:
 def _at_ends(trainer: Trainer, theta: Theta, v: Data, start: State) -> Array:
     """The share of units at an end of their box."""
     s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)
-    free = jax.tree.leaves(trainer.F.space.inside(s))
-    return 1 - sum(jnp.sum(units) for units in free) / sum(units.size for units in free)
+    return 1 - jnp.mean(jnp.concatenate([jnp.ravel(free) for free in jax.tree.leaves(trainer.F.space.inside(s))]))
