@@ -12,11 +12,13 @@ from eqprop.total.base import (
     require_finite,
     system,
 )
+from eqprop.total.hold import Hold
 from eqprop.total.sum import Clamped, Total
 
 __all__ = [
     "Blocks",
     "Clamped",
+    "Hold",
     "Outputs",
     "System",
     "Total",
