@@ -51,6 +51,7 @@ from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, S
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
     Block,
+    Echo,
     Flip,
     Flow,
     Forward,
@@ -58,6 +59,7 @@ from eqprop.relax import (
     Gradient,
     Info,
     Langevin,
+    Motion,
     Observer,
     Relaxation,
     Settling,
@@ -83,7 +85,7 @@ from eqprop.rule import (
 )
 from eqprop.state import Space
 from eqprop.store import Run
-from eqprop.total import Blocks, Clamped, Hold, System, Total, TotalEnergy, cost_of, energy_of, system
+from eqprop.total import Blocks, Clamped, Hold, Moving, Path, System, Total, TotalEnergy, cost_of, energy_of, system
 from eqprop.train import (
     Arrays,
     Batch,
@@ -142,6 +144,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Dense",
     "Directed",
     "DivergedError",
+    "Echo",
     "Energy",
     "EquilibriumPropagation",
     "Feed",
@@ -170,11 +173,14 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "LogSumExp",
     "MaxPool",
     "Memory",
+    "Motion",
+    "Moving",
     "Nudge",
     "Observer",
     "OneSided",
     "Oscillators",
     "OutputCost",
+    "Path",
     "PhaseError",
     "Pooling",
     "Power",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,7 +12,7 @@ from eqprop.energy.base import Blockwise, Energy
 from eqprop.energy.separation import Separation
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Key, Layers, Scalar, Shape, Theta
 
 
 class Memory(Energy, Blockwise, eqx.Module):
@@ -61,7 +62,7 @@ class Memory(Energy, Blockwise, eqx.Module):
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
-    def store(self, patterns: Mapping[str, Array]) -> Theta:
+    def store(self, patterns: Mapping[str, Any]) -> Theta:
         """θ that holds these patterns, which are given by layer; the first axis counts them."""
         if patterns.keys() != (names := dict(self.layers)).keys():
             raise InputError(f"patterns of the layers {list(patterns)}: give one part for each of {list(names)}")

@@ -9,9 +9,11 @@ from eqprop.relax.gibbs import Gibbs
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 from eqprop.relax.loop import Observer, Settling
+from eqprop.relax.motion import Echo, Motion
 
 __all__ = [
     "Block",
+    "Echo",
     "Flip",
     "Flow",
     "Forward",
@@ -19,6 +21,7 @@ __all__ = [
     "Gradient",
     "Info",
     "Langevin",
+    "Motion",
     "Observer",
     "Relaxation",
     "Settling",

@@ -57,13 +57,13 @@ class Question(Study):
         "draws": 1,
     }  # fmt: skip
 
-    loads: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-    classical: tuple[int, ...] = (50, 100, 200, 400)
-    cubic: tuple[int, ...] = (24, 48, 96)
-    quartic: tuple[int, ...] = (16, 32, 64)
-    attention: tuple[int, ...] = (8, 10, 12, 14, 16)
+    loads: tuple[float, ...] = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+    classical: tuple[int, ...] = (50, 100, 200)
+    cubic: tuple[int, ...] = (20, 40, 80)
+    quartic: tuple[int, ...] = (12, 24, 48)
+    attention: tuple[int, ...] = (8, 10, 12, 14)
     draws: int = 3
-    cues: int = 20
+    cues: int = 10
 
     def __post_init__(self) -> None:
         if min(self.draws, self.cues) < 1 or min(self.loads, default=0) <= 0 or not all(self.sizes.values()):
@@ -186,6 +186,6 @@ there is no such load.
 
 Predicted is: for n = 2, 0.138 N (Amit, Gutfreund & Sompolinsky 1985). For other n, the number of patterns at which the
 noise of all others in the field of a unit is as strong, 0.138 N^(n−1)/(2n − 3)!!. For attention with b = {b:g}, the
-number at which all other patterns together have the weight of the one that is cued,
-e^(bN)/cosh(b)^N = {grow:.2f}^N. All of it is for large N. A cue of half a pattern has half the signal, and its capacity is not predicted here.
+number at which all other patterns together have the weight of the one that is cued, e^(bN)/cosh(b)^N = {grow:.2f}^N.
+All of it is for large N. A cue of half a pattern has half the signal, and its capacity is not predicted here.
 """

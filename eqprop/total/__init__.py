@@ -13,13 +13,16 @@ from eqprop.total.base import (
     system,
 )
 from eqprop.total.hold import Hold
+from eqprop.total.path import Moving, Path
 from eqprop.total.sum import Clamped, Total
 
 __all__ = [
     "Blocks",
     "Clamped",
     "Hold",
+    "Moving",
     "Outputs",
+    "Path",
     "System",
     "Total",
     "TotalEnergy",
