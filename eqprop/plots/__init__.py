@@ -9,10 +9,10 @@ from eqprop.plots.images import feature_maps, filters
 from eqprop.plots.learning import angles, learning_curve, learning_curves, modes, rivals, weight_changes
 from eqprop.plots.memory import capacity, completion
 from eqprop.plots.network import confusion_matrix, receptive_fields
-from eqprop.plots.oscillators import phases
+from eqprop.plots.oscillators import locking
 from eqprop.plots.phases import energy, settling, states
 from eqprop.plots.schematic import circuit
-from eqprop.plots.stream import stream
+from eqprop.plots.stream import tracking
 from eqprop.plots.style import FIRST, SECOND, STYLES, styled
 
 __all__ = [
@@ -31,14 +31,14 @@ __all__ = [
     "gradient_error",
     "learning_curve",
     "learning_curves",
+    "locking",
     "modes",
-    "phases",
     "receptive_fields",
     "rivals",
     "settling",
     "spread",
     "states",
-    "stream",
     "styled",
+    "tracking",
     "weight_changes",
 ]

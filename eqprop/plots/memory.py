@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
@@ -43,7 +43,7 @@ def capacity(
 def completion(pictures: Mapping[str, np.ndarray], captions: Sequence[str] = ()) -> Figure:
     """Images in rows: {what is shown: images of shape (count, height, width)}, such as given, recalled and stored.
 
-    What is not a number, as pixels that are not given, is grey. `captions` stand below the columns.
+    What is not a number, as pixels that are not given, is blue. `captions` stand below the columns.
     """
     shapes = {name: np.shape(images) for name, images in pictures.items()}
     if not shapes or len(set(shapes.values())) > 1 or len(next(iter(shapes.values()))) != 3:
@@ -53,16 +53,13 @@ def completion(pictures: Mapping[str, np.ndarray], captions: Sequence[str] = ())
         raise InputError(f"{len(captions)} captions for {columns} columns: give one for each")
     figure = Figure(figsize=(0.8 * columns + 1.2, 0.95 * len(pictures)), layout="constrained")
     grid = figure.subplots(len(pictures), columns, squeeze=False)
+    shades = colormaps["gray_r"].with_extremes(bad="#b0c4de")
     for row, (name, images) in zip(grid, pictures.items(), strict=True):
+        low, high = float(np.nanmin(images)), float(np.nanmax(images))
         for axes, image in zip(row, np.asarray(images, float), strict=True):
-            _picture(axes, image, float(np.nanmin(images)), float(np.nanmax(images)))
-        row[0].set_ylabel(name, rotation=0, ha="right", va="center")
+            axes.imshow(image, cmap=shades, vmin=low, vmax=high)
+            axes.set_axis_off()
+        row[0].text(-0.1, 0.5, name, transform=row[0].transAxes, ha="right", va="center")
     for axes, caption in zip(grid[-1], captions, strict=False):
-        axes.set_xlabel(caption)
+        axes.text(0.5, -0.08, caption, transform=axes.transAxes, ha="center", va="top")
     return figure
-
-
-def _picture(axes: Axes, image: np.ndarray, low: float, high: float) -> None:
-    axes.set_facecolor("0.75")  # seen where the image is not a number
-    axes.imshow(image, cmap="gray_r", vmin=low, vmax=high)
-    axes.set(xticks=[], yticks=[])

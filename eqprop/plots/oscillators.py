@@ -12,7 +12,7 @@ SHOWN = 40
 """Units of a layer that are drawn, at the most."""
 
 
-def phases(free: Mapping[str, np.ndarray], nudged: Mapping[str, np.ndarray], *, target: int | None = None) -> Figure:
+def locking(free: Mapping[str, np.ndarray], nudged: Mapping[str, np.ndarray], *, target: int | None = None) -> Figure:
     """The phase of each oscillator over the steps, a panel for each layer: first freely, then nudged.
 
     free, nudged: phases by layer, of shape (steps, units). In the output layer, that of the class `target` is orange.

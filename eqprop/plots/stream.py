@@ -9,7 +9,7 @@ from eqprop.errors import InputError
 from eqprop.plots.style import from_zero, styled
 
 
-def stream(
+def tracking(
     times: Sequence[float],
     curves: Mapping[str, Sequence[Sequence[float]]],
     *,

@@ -53,20 +53,25 @@ class Question(Study):
     caption: ClassVar[str] = "Share of wrong units over the load, and patterns recalled over the number of units"
     dataset: ClassVar[str] = "digits"
     short: ClassVar[dict[str, Any]] = {
-        "loads": (0.5, 1.0, 2.0), "classical": (50, 100), "cubic": (24, 48), "quartic": (16, 24), "attention": (8, 10),
-        "draws": 1,
+        "loads": (0.5, 1.0, 2.0), "attention_loads": (0.05, 0.2), "draws": 1,
+        "classical": (50, 100), "cubic": (20, 40), "quartic": (12, 24), "attention": (8, 10),
     }  # fmt: skip
 
-    loads: tuple[float, ...] = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-    classical: tuple[int, ...] = (50, 100, 200)
+    loads: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+    attention_loads: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+    classical: tuple[int, ...] = (50, 100, 200, 400)
     cubic: tuple[int, ...] = (20, 40, 80)
     quartic: tuple[int, ...] = (12, 24, 48)
-    attention: tuple[int, ...] = (8, 10, 12, 14)
+    attention: tuple[int, ...] = (8, 10, 12, 14, 16)
     draws: int = 3
-    cues: int = 10
+    cues: int = 20
 
     def __post_init__(self) -> None:
-        if min(self.draws, self.cues) < 1 or min(self.loads, default=0) <= 0 or not all(self.sizes.values()):
+        if (
+            min(self.draws, self.cues) < 1
+            or min(self.loads + self.attention_loads) <= 0
+            or not all(self.sizes.values())
+        ):
             raise InputError(f"{self}: give at least one of each, and loads above 0")
 
     @property
@@ -76,7 +81,8 @@ class Question(Study):
 
     def runs(self) -> Iterator[tuple[str, int, float, str]]:
         for kind, sizes in self.sizes.items():
-            yield from ((kind, *rest) for rest in product(sizes, self.loads, CUES))
+            loads = self.attention_loads if kind == ATTENTION else self.loads
+            yield from ((kind, *rest) for rest in product(sizes, loads, CUES))
 
     def patterns(self, kind: str, units: int, load: float) -> int:
         """K, at least 2."""
@@ -109,23 +115,28 @@ class Question(Study):
     def figure(self, entries: list[Entry]) -> Any:
         from eqprop import plots  # matplotlib takes its time to load
 
+        return plots.capacity(*self.curves(entries, list(self.sizes)))
+
+    def curves(self, entries: list[Entry], kinds: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `plots.capacity` draws: wrong units at the largest size of each kind, and patterns recalled."""
+        largest = {kind: max(self.sizes[kind]) for kind in kinds}
         wrong = {
             cue: {
-                f"{kind}, N = {max(sizes)}": {
+                f"{kind}, N = {units}": {
                     entry["run"][2]: entry["wrong"]
                     for entry in entries
-                    if entry["run"][:2] == [kind, max(sizes)] and entry["run"][3] == cue
+                    if entry["run"][:2] == [kind, units] and entry["run"][3] == cue
                 }
-                for kind, sizes in self.sizes.items()
+                for kind, units in largest.items()
             }
             for cue in CUES
         }
         recalled = {}
-        for kind, sizes in self.sizes.items():
-            counts = {float(n): self.recalled(entries, kind, n, CUES[0]) for n in sizes}
+        for kind in kinds:
+            counts = {float(n): self.recalled(entries, kind, n, CUES[0]) for n in self.sizes[kind]}
             known = {n: count for n, count in counts.items() if count is not None}
-            recalled[kind] = (known, {float(n): capacity(kind, n) for n in sizes})
-        return plots.capacity(wrong, recalled)
+            recalled[kind] = (known, {n: capacity(kind, int(n)) for n in counts})
+        return wrong, recalled
 
     def report(self, entries: list[Entry]) -> list[str]:
         rows = []
@@ -187,5 +198,7 @@ there is no such load.
 Predicted is: for n = 2, 0.138 N (Amit, Gutfreund & Sompolinsky 1985). For other n, the number of patterns at which the
 noise of all others in the field of a unit is as strong, 0.138 N^(n−1)/(2n − 3)!!. For attention with b = {b:g}, the
 number at which all other patterns together have the weight of the one that is cued, e^(bN)/cosh(b)^N = {grow:.2f}^N.
-All of it is for large N. A cue of half a pattern has half the signal, and its capacity is not predicted here.
+All of it is for large N; the last is an upper limit, as a pattern with half of the weight would not stay. A cue of half
+a pattern has half the signal, and its capacity is not predicted here: of 2^(N/2) halves, those of as many patterns as
+attention can hold are not even different.
 """

@@ -124,7 +124,7 @@ class Question(Study):
 
         times = [self.piece * (k + 1) for k in range((self.still + self.drift) // self.piece)]
         curves = {way: self.of(entries, way) for way in (LEARNS, RESET, FROZEN)}
-        return plots.stream(times, curves, onset=self.still)
+        return plots.tracking(times, curves, onset=self.still)
 
     def report(self, entries: list[Entry]) -> list[str]:
         onset, quarter = self.still // self.piece, self.drift // self.piece // 4
