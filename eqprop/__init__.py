@@ -8,7 +8,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, SquaredError
+from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, PhaseError, SquaredError
 from eqprop.energy import (
     Activation,
     AveragePool,
@@ -23,10 +23,15 @@ from eqprop.energy import (
     Graph,
     Hopfield,
     Lateral,
+    LogSumExp,
     MaxPool,
+    Memory,
+    Oscillators,
     Pooling,
+    Power,
     Resistive,
     Resistors,
+    Separation,
     Shockley,
     SoftmaxPool,
     Synapse,
@@ -46,12 +51,15 @@ from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, S
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
     Block,
+    Echo,
+    Flip,
     Flow,
     Forward,
     Gibbs,
     Gradient,
     Info,
     Langevin,
+    Motion,
     Observer,
     Relaxation,
     Settling,
@@ -77,7 +85,7 @@ from eqprop.rule import (
 )
 from eqprop.state import Space
 from eqprop.store import Run
-from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, system
+from eqprop.total import Blocks, Clamped, Hold, Moving, Path, System, Total, TotalEnergy, cost_of, energy_of, system
 from eqprop.train import (
     Arrays,
     Batch,
@@ -92,6 +100,7 @@ from eqprop.train import (
     Rated,
     Shuffled,
     Staircase,
+    Stream,
     Trainer,
     TrainState,
     Window,
@@ -135,17 +144,20 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Dense",
     "Directed",
     "DivergedError",
+    "Echo",
     "Energy",
     "EquilibriumPropagation",
     "Feed",
     "Feedforward",
     "FlipAndCrop",
+    "Flip",
     "Flow",
     "Forward",
     "Gibbs",
     "Given",
     "Gradient",
     "Graph",
+    "Hold",
     "Holomorphic",
     "Hopfield",
     "ImplicitGradient",
@@ -158,12 +170,20 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Lateral",
     "LearningWarning",
     "Learned",
+    "LogSumExp",
     "MaxPool",
+    "Memory",
+    "Motion",
+    "Moving",
     "Nudge",
     "Observer",
     "OneSided",
+    "Oscillators",
     "OutputCost",
+    "Path",
+    "PhaseError",
     "Pooling",
+    "Power",
     "Progress",
     "RandomSign",
     "Rated",
@@ -174,6 +194,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Rule",
     "Run",
     "STDP",
+    "Separation",
     "Settling",
     "Shockley",
     "Shuffled",
@@ -182,6 +203,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Space",
     "SquaredError",
     "Staircase",
+    "Stream",
     "Stepwise",
     "StochasticEquilibriumPropagation",
     "Symmetric",
