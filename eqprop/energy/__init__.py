@@ -12,7 +12,7 @@ from eqprop.energy.activation import (
     smooth_step,
     tanh,
 )
-from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting
+from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting, Reversible
 from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.convolution import Convolution
 from eqprop.energy.diode import Shockley
@@ -24,6 +24,7 @@ from eqprop.energy.pooling import POOLINGS, AveragePool, MaxPool, Pooling, Softm
 from eqprop.energy.resistive import Resistive
 from eqprop.energy.resistor import Crossbar, Resistors, Wires
 from eqprop.energy.synapse import Dense, Lateral, Synapse
+from eqprop.energy.two_valued import Binarised, binarised
 from eqprop.energy.xie_seung import XieSeung
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "POOLINGS",
     "Activation",
     "AveragePool",
+    "Binarised",
     "Binary",
     "Blockwise",
     "BoltzmannMachine",
@@ -50,11 +52,13 @@ __all__ = [
     "Pooling",
     "Resistive",
     "Resistors",
+    "Reversible",
     "Shockley",
     "SoftmaxPool",
     "Synapse",
     "Wires",
     "XieSeung",
+    "binarised",
     "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",

@@ -8,6 +8,7 @@ from eqprop.relax.gibbs import Gibbs
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 from eqprop.relax.loop import Observer, Settling
+from eqprop.relax.spiking import Spiking
 
 __all__ = [
     "Block",
@@ -20,6 +21,7 @@ __all__ = [
     "Observer",
     "Relaxation",
     "Settling",
+    "Spiking",
     "Stepwise",
     "Trace",
 ]

@@ -114,6 +114,8 @@ PRESETS = {
     "cifar10": IMAGES["cifar10"],
     "cifar100": IMAGES["cifar100"],
 }
+MOVING_RATES = {name: (0.02,) for name in PRESETS}
+"""Of weights that move while the network settles; the larger, the further they are from those of EP."""
 
 
 def preset(
@@ -144,6 +146,8 @@ def preset(
     settling, learning = usual.settling, replace(usual.learning, method=method)
     if METHODS[method].noise:
         network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
+    if METHODS[method].moving:
+        learning = replace(learning, optimizer="sgd", learning_rate=MOVING_RATES[dataset])
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)

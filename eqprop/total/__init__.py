@@ -3,6 +3,7 @@
 from eqprop.total.base import (
     Blocks,
     Outputs,
+    Reversal,
     System,
     TotalEnergy,
     cost_of,
@@ -18,6 +19,7 @@ __all__ = [
     "Blocks",
     "Clamped",
     "Outputs",
+    "Reversal",
     "System",
     "Total",
     "TotalEnergy",
