@@ -28,6 +28,7 @@ from eqprop.energy import (
     Pooling,
     Resistive,
     Resistors,
+    Reversible,
     Shockley,
     SoftmaxPool,
     Synapse,
@@ -83,7 +84,7 @@ from eqprop.rule import (
 )
 from eqprop.state import Space
 from eqprop.store import Run
-from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, system
+from eqprop.total import Blocks, Clamped, Reversal, System, Total, TotalEnergy, cost_of, energy_of, system
 from eqprop.train import (
     Arrays,
     Batch,
@@ -179,6 +180,8 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Relaxation",
     "Resistive",
     "Resistors",
+    "Reversal",
+    "Reversible",
     "Rule",
     "Run",
     "STDP",

@@ -65,7 +65,9 @@ class Directed(Variant, Blockwise, Reversible):
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ, as of the network; feedback weights V go with the W of the same synapse."""
         tree = self.net.per_layer(values)
-        return tree if self.fixed is not None else tree | {"V": {synapse: tree["W"][synapse] for synapse in self.feedback}}
+        return (
+            tree if self.fixed is not None else tree | {"V": {synapse: tree["W"][synapse] for synapse in self.feedback}}
+        )
 
     def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         mean = theta["W"] | {synapse: (theta["W"][synapse] + v) / 2 for synapse, v in self._back(theta).items()}

@@ -51,8 +51,10 @@ class Spiking(Relaxation):
         _ = F.space.shapes
         low, high = _ends(F.space.low), _ends(F.space.high)
         if low != {0.0} or high != {1.0}:
-            raise InputError(f"states lie between {F.space.low} and {F.space.high}, rates of spikes between 0 and 1: "
-                "take hard_sigmoid as activation")
+            raise InputError(
+                f"states lie between {F.space.low} and {F.space.high}, rates of spikes between 0 and 1: "
+                "take hard_sigmoid as activation"
+            )
 
     def with_key(self, key: Key) -> Self:
         """The relaxation with other spikes."""

@@ -50,7 +50,8 @@ class ContinualEquilibriumPropagation(Nudged):
         rule = super().at(step)
         if self.schedule is None:
             return rule
-        rates = jax.tree.map(lambda rate: rate * self.schedule(step), self.rate)
+        factor = self.schedule(step)
+        rates = jax.tree.map(lambda rate: rate * factor, self.rate)
         return eqx.tree_at(lambda rule: (rule.rate, rule.schedule), rule, (rates, None))
 
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:

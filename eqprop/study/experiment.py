@@ -193,7 +193,7 @@ class Experiment:
             )
 
     def _check_spiking(self) -> None:
-        """Refuse spikes where they have no rates, or no key for every minibatch, and settings that mean nothing to them."""
+        """Refuse spikes without rates, or with a rule that draws no new ones, and settings that do nothing for them."""
         chosen = self.settling
         if chosen.relaxation != "spiking":
             return

@@ -114,8 +114,6 @@ PRESETS = {
     "cifar10": IMAGES["cifar10"],
     "cifar100": IMAGES["cifar100"],
 }
-MOVING_RATES = {name: (0.02,) for name in PRESETS}
-"""Of weights that move while the network settles; the larger, the further they are from those of EP."""
 
 
 def preset(
@@ -147,10 +145,32 @@ def preset(
     if METHODS[method].noise:
         network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
     if METHODS[method].moving:
-        learning = replace(learning, optimizer="sgd", learning_rate=MOVING_RATES[dataset])
+        settling, learning = _moving(usual, len(hidden or network.hidden) + 1, method)
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:
+    """Settings for weights that move while the network settles.
+
+    What they move by makes the states move further, in the next step: so steps are short, and learned on the way from
+    β to −β, where weights hold the states back. Deeper layers learn at half the rate.
+    """
+    small = usual.dataset == "digits"
+    settling = SettlingOptions(
+        beta=0.5, nudged_relaxation="gradient", epsilon=0.3, free_steps=3 * depth, nudged_steps=4 * depth
+    )
+    learning = replace(
+        usual.learning,
+        method=method,
+        optimizer="sgd",
+        learning_rate=(0.1, *(0.05,) * (depth - 1)),
+        epochs=30 if small else 14,
+        batch_size=10 if small else 20,
+        decay=0.95 if small else 0.85,
+    )
+    return settling, learning
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:
