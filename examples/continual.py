@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import optax
 
-jax.config.update("jax_enable_x64", True)
-
 import eqprop as ep
 from eqprop.plots.laws import power_law
+
+jax.config.update("jax_enable_x64", True)
 
 net = ep.Hopfield.layered(64, 60, 10)
 F = ep.Total(net, ep.SquaredError())

@@ -154,23 +154,19 @@ def preset(
 def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:
     """Settings for weights that move while the network settles.
 
-    What they move by makes the states move further, in the next step: so steps are short, and learned on the way from
-    β to −β, where weights hold the states back. Deeper layers learn at half the rate.
+    What a weight learns in a step makes the states move further in the next, the more so the larger the inputs are: so
+    steps are short, and rates small on large images. Layers behind the first learn at half its rate.
     """
-    small = usual.dataset == "digits"
-    settling = SettlingOptions(
-        beta=0.5, nudged_relaxation="gradient", epsilon=0.3, free_steps=3 * depth, nudged_steps=4 * depth
-    )
-    learning = replace(
-        usual.learning,
-        method=method,
-        optimizer="sgd",
-        learning_rate=(0.1, *(0.05,) * (depth - 1)),
-        epochs=30 if small else 14,
-        batch_size=10 if small else 20,
-        decay=0.95 if small else 0.85,
-    )
-    return settling, learning
+    shared = replace(usual.learning, method=method, optimizer="sgd")
+    if usual.dataset == "digits":
+        settling = SettlingOptions(
+            beta=0.5, nudged_relaxation="gradient", epsilon=0.3, free_steps=3 * depth, nudged_steps=4 * depth
+        )
+        rates = (0.1, *(0.05,) * (depth - 1))
+        return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=10, decay=0.95)
+    settling = SettlingOptions(beta=0.5, omega=0.8, free_steps=4 * depth, nudged_steps=depth + 1)
+    rates = (0.03, *(0.015,) * (depth - 1))
+    return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=20, decay=0.96)
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:
