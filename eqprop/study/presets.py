@@ -144,7 +144,7 @@ def preset(
     settling, learning = usual.settling, replace(usual.learning, method=method)
     if METHODS[method].noise:
         network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
-    if METHODS[method].moving:
+    if METHODS[method].moving and not convolves:
         settling, learning = _moving(usual, len(hidden or network.hidden) + 1, method)
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
