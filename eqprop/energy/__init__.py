@@ -12,7 +12,7 @@ from eqprop.energy.activation import (
     smooth_step,
     tanh,
 )
-from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting
+from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting, Reversible
 from eqprop.energy.boltzmann import BoltzmannMachine
 from eqprop.energy.convolution import Convolution
 from eqprop.energy.diode import Shockley
@@ -27,6 +27,7 @@ from eqprop.energy.resistive import Resistive
 from eqprop.energy.resistor import Crossbar, Resistors, Wires
 from eqprop.energy.separation import LogSumExp, Power, Separation
 from eqprop.energy.synapse import Dense, Lateral, Synapse
+from eqprop.energy.two_valued import Binarised, binarised
 from eqprop.energy.xie_seung import XieSeung
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "POOLINGS",
     "Activation",
     "AveragePool",
+    "Binarised",
     "Binary",
     "Blockwise",
     "BoltzmannMachine",
@@ -57,12 +59,14 @@ __all__ = [
     "Power",
     "Resistive",
     "Resistors",
+    "Reversible",
     "Separation",
     "Shockley",
     "SoftmaxPool",
     "Synapse",
     "Wires",
     "XieSeung",
+    "binarised",
     "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",

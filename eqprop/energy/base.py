@@ -60,6 +60,19 @@ class Blockwise(abc.ABC):
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put."""
 
 
+class Reversible(abc.ABC):
+    """A vector field that can be run in reverse: what unit i does to unit j is then what j did to i."""
+
+    @property
+    @abc.abstractmethod
+    def reversed(self) -> Energy:
+        """The vector field in reverse, for the inputs that `held_at` gives."""
+
+    @abc.abstractmethod
+    def held_at(self, theta: Theta, x: Data, s: State) -> Data:
+        """The inputs of the reversed field by which it rests at s too, a fixed point of one example."""
+
+
 class ForwardPass(abc.ABC):
     """An energy whose free fixed point is found in one pass."""
 

@@ -10,6 +10,7 @@ from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 from eqprop.relax.loop import Observer, Settling
 from eqprop.relax.motion import Echo, Motion
+from eqprop.relax.spiking import Spiking
 
 __all__ = [
     "Block",
@@ -25,6 +26,7 @@ __all__ = [
     "Observer",
     "Relaxation",
     "Settling",
+    "Spiking",
     "Stepwise",
     "Trace",
 ]

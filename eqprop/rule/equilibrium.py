@@ -15,8 +15,8 @@ from eqprop.rule.reading import Exact, Reading
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
-READ = 1
-"""Told apart from the key that the nudge is drawn with."""
+READ, DRAW = 1, 2
+"""Tell the keys of what is read and of what relaxations draw from the one that the nudge is drawn with."""
 
 
 def as_complex(s: State) -> State:
@@ -44,6 +44,10 @@ class TwoPhase(Nudged):
     nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
     reading: Reading = Exact()
 
+    def second(self, F: System, theta: Theta, v: Data, s: State) -> tuple[System, Data]:
+        """What settles in the nudged phases, and its data, given the free states of a batch; by default F itself."""
+        return F, v
+
     @abc.abstractmethod
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:
         """From the settled states of a batch to the gradient."""
@@ -59,10 +63,12 @@ class TwoPhase(Nudged):
     def _learn(
         self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None, key: Key
     ) -> Learned:
-        s_free, free = self.free.settle(F, theta, v, 0.0, s)
+        free_key, nudged_key = jax.random.split(jax.random.fold_in(key, DRAW))
+        s_free, free = self.free.with_key(free_key).settle(F, theta, v, 0.0, s)
         pulled = beta[1:] if self.nudge.uses_free else beta
         start = as_complex(s_free) if jnp.iscomplexobj(beta) else s_free
-        states, nudged = self.nudged.settle_each(F, theta, v, pulled, start)
+        G, u = self.second(F, theta, v, s_free)
+        states, nudged = self.nudged.with_key(nudged_key).settle_each(G, theta, u, pulled, start)
         if self.nudge.uses_free:
             states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
         gradient = self.gradient(F, theta, v, self._read(s_free, beta, w, states, key), weight)

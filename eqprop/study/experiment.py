@@ -21,12 +21,13 @@ from eqprop.energy import (
     Hopfield,
     Resistive,
     Shockley,
+    binarised,
 )
 from eqprop.errors import InputError
 from eqprop.memory import check_memory, size
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
-from eqprop.relax import Block, Gradient, Langevin, Relaxation
+from eqprop.relax import Block, Gradient, Langevin, Relaxation, Spiking
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
@@ -124,6 +125,8 @@ class Experiment:
             raise InputError(
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
             )
+        self._check_moving()
+        self._check_spiking()
         self._check_images()
         self._check_circuit()
         self._check_gains()
@@ -190,6 +193,37 @@ class Experiment:
         except InputError as error:
             raise InputError(f"cost={self.cost.cost!r} with method={self.learning.method!r}: {error}") from error
 
+    def _check_moving(self) -> None:
+        """Refuse what would make another step of the weights than the one that they took."""
+        chosen = self.learning
+        others = {"momentum": chosen.momentum, "weight_decay": chosen.weight_decay, "balance": chosen.balance}
+        if self.method.moving and (chosen.optimizer != "sgd" or any(others.values())):
+            name, value = next(((k, v) for k, v in others.items() if v), ("optimizer", chosen.optimizer))
+            raise InputError(
+                f"{name}={value} with method={chosen.method!r}, whose weights move by gradient descent while the "
+                "network settles: give --optimizer sgd, without momentum, weight decay and balance"
+            )
+
+    def _check_spiking(self) -> None:
+        """Refuse spikes without rates, or with a rule that draws no new ones, and settings that do nothing for them."""
+        chosen = self.settling
+        if chosen.relaxation != "spiking":
+            return
+        if not isinstance(self.method.rule(self._phases()), TwoPhase):
+            raise InputError(
+                f"relaxation='spiking' with method={self.learning.method!r}, which contrasts no two phases of spikes: "
+                "choose equilibrium, vector-field, …"
+            )
+        if self.network.activation != "hard_sigmoid" or self.convolves or self.resists:
+            raise InputError(
+                f"relaxation='spiking' with activation={self.network.activation!r}, "
+                f"architecture={self.network.architecture!r}: spikes need rates from 0 to 1, those of hard sigmoids"
+            )
+        usual = SettlingOptions()
+        for name in ("nudged_relaxation", "omega", "tol", "accelerate", "precision", "order"):
+            if getattr(chosen, name) != getattr(usual, name):
+                raise InputError(f"{name}={getattr(chosen, name)} does nothing for spikes: leave it out")
+
     def _check_gains(self) -> None:
         gains = self.network.gains
         if gains and len(gains) != (count := len(self._synapse_names()) + self.reads_out):
@@ -234,6 +268,8 @@ class Experiment:
                 if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
             return
+        if net.weights != usual.weights:
+            raise InputError(f"weights={net.weights!r}: conductances have no sign; leave it out")
         if net.activation != usual.activation or net.bias != usual.bias:
             raise InputError("a circuit has diodes and rails: leave --activation and --bias out")
         if self.circuit.diode == "ideal" and (self.circuit.saturation, self.circuit.ideality) != (1e-7, 1.0):
@@ -456,7 +492,7 @@ class Experiment:
         optimizer = Rated(plain, self._rates(net), self._schedule(batches))
         trainer = Trainer(
             Total(net, cost),
-            self._rule(batches),
+            self._rule(net, batches),
             self._writing().behind(optimizer) if self.resists else optimizer,
             persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
@@ -522,8 +558,10 @@ class Experiment:
                 f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"
             ) from error
 
-    def _rule(self, batches: int) -> Rule:
+    def _rule(self, net: Network, batches: int) -> Rule:
         phases, growth = self.phases, self.settling.growth
+        if self.method.moving:
+            phases = phases._replace(rates=self._rates(net), schedule=self._schedule(batches))
         if growth != 1:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
@@ -534,9 +572,14 @@ class Experiment:
 
     def _phases(self) -> Phases:
         chosen = self.settling
+        if chosen.relaxation == "spiking":
+            free = self._spiking(chosen.free_steps)
+            return Phases(free, self._spiking(chosen.nudged_steps or free.steps), self._nudge())
         if self.method.noise:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
+        if self.method.moving:  # in each of all steps
+            kind = kind or chosen.relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
         free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared, order=chosen.order)
         nudged = self._relaxation(
@@ -548,6 +591,10 @@ class Experiment:
         chosen = self.settling
         steps = chosen.free_steps or _iterations(7 * self.depth, chosen.epsilon)
         return Langevin(chosen.temperature, chosen.epsilon, burn_in=steps // 2, samples=steps - steps // 2, thin=1)
+
+    def _spiking(self, steps: int | None) -> Spiking:
+        steps = steps or _iterations(7 * self.depth, self.settling.epsilon)
+        return Spiking(self.settling.epsilon, burn_in=steps // 2, samples=steps - steps // 2)
 
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
@@ -575,6 +622,11 @@ class Experiment:
 
 def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     """The layers and synapses; `outputs` is None where a readout takes their place."""
+    net = _real_layers(chosen, inputs, outputs)
+    return binarised(net) if chosen.weights == "binary" else net
+
+
+def _real_layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     activation = ACTIVATIONS[chosen.activation]
     if not isinstance(inputs, tuple):
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)

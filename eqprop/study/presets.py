@@ -144,9 +144,29 @@ def preset(
     settling, learning = usual.settling, replace(usual.learning, method=method)
     if METHODS[method].noise:
         network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
+    if METHODS[method].moving and not convolves:
+        settling, learning = _moving(usual, len(hidden or network.hidden) + 1, method)
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:
+    """Settings for weights that move while the network settles.
+
+    What a weight learns in a step makes the states move further in the next, the more so the larger the inputs are: so
+    steps are short, and rates small on large images. Layers behind the first learn at half its rate.
+    """
+    shared = replace(usual.learning, method=method, optimizer="sgd")
+    if usual.dataset == "digits":
+        settling = SettlingOptions(
+            beta=0.5, nudged_relaxation="gradient", epsilon=0.3, free_steps=3 * depth, nudged_steps=4 * depth
+        )
+        rates = (0.1, *(0.05,) * (depth - 1))
+        return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=10, decay=0.95)
+    settling = SettlingOptions(beta=0.5, omega=0.8, free_steps=4 * depth, nudged_steps=depth + 1)
+    rates = (0.03, *(0.015,) * (depth - 1))
+    return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=20, decay=0.96)
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:
