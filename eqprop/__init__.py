@@ -14,6 +14,7 @@ from eqprop.energy import (
     AveragePool,
     Blockwise,
     BoltzmannMachine,
+    Chain,
     Convolution,
     Crossbar,
     Dense,
@@ -46,6 +47,7 @@ from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, S
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
     Block,
+    ErrorDescent,
     Flow,
     Forward,
     Gibbs,
@@ -64,6 +66,7 @@ from eqprop.rule import (
     BackpropagationThroughTime,
     BoltzmannLearning,
     BoltzmannLikelihood,
+    ChainPropagation,
     ContrastiveDivergence,
     ContrastiveHebbian,
     CoupledLearning,
@@ -75,6 +78,7 @@ from eqprop.rule import (
     StochasticEquilibriumPropagation,
     VectorField,
 )
+from eqprop.rule.layer import Layer, layer
 from eqprop.state import Space
 from eqprop.store import Run
 from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, system
@@ -121,6 +125,8 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "BoltzmannLearning",
     "BoltzmannLikelihood",
     "BoltzmannMachine",
+    "Chain",
+    "ChainPropagation",
     "Clampable",
     "Clamped",
     "ContrastiveDivergence",
@@ -137,6 +143,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "DivergedError",
     "Energy",
     "EquilibriumPropagation",
+    "ErrorDescent",
     "Feed",
     "Feedforward",
     "FlipAndCrop",
@@ -156,6 +163,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Lanes",
     "Langevin",
     "Lateral",
+    "Layer",
     "Learned",
     "MaxPool",
     "Nudge",
@@ -206,6 +214,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "hard_sigmoid",
     "hard_tanh",
     "identity",
+    "layer",
     "live",
     "relu6",
     "sigmoid",

@@ -12,8 +12,9 @@ from eqprop.energy.activation import (
     smooth_step,
     tanh,
 )
-from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting
+from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting, Linked, Predictive
 from eqprop.energy.boltzmann import BoltzmannMachine
+from eqprop.energy.chain import Chain, Link
 from eqprop.energy.convolution import Convolution
 from eqprop.energy.diode import Shockley
 from eqprop.energy.directed import Directed
@@ -35,6 +36,7 @@ __all__ = [
     "Binary",
     "Blockwise",
     "BoltzmannMachine",
+    "Chain",
     "Convolution",
     "Crossbar",
     "Dense",
@@ -46,8 +48,11 @@ __all__ = [
     "Hopfield",
     "Interacting",
     "Lateral",
+    "Link",
+    "Linked",
     "MaxPool",
     "Pooling",
+    "Predictive",
     "Resistive",
     "Resistors",
     "Shockley",

@@ -2,6 +2,7 @@
 
 from eqprop.relax.base import Info, Relaxation, Stepwise, Trace
 from eqprop.relax.block import Block
+from eqprop.relax.errors import ErrorDescent
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
 from eqprop.relax.gibbs import Gibbs
@@ -11,6 +12,7 @@ from eqprop.relax.loop import Observer, Settling
 
 __all__ = [
     "Block",
+    "ErrorDescent",
     "Flow",
     "Forward",
     "Gibbs",

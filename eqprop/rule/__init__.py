@@ -3,6 +3,7 @@
 from eqprop.rule.backpropagation import Backpropagation
 from eqprop.rule.base import Learned, Rule
 from eqprop.rule.boltzmann import BoltzmannLearning, BoltzmannLikelihood, ContrastiveDivergence
+from eqprop.rule.chain import ChainPropagation
 from eqprop.rule.contrastive import ContrastiveHebbian, CoupledLearning
 from eqprop.rule.equilibrium import EquilibriumPropagation
 from eqprop.rule.implicit import ImplicitGradient
@@ -18,6 +19,7 @@ __all__ = [
     "BackpropagationThroughTime",
     "BoltzmannLearning",
     "BoltzmannLikelihood",
+    "ChainPropagation",
     "ContrastiveDivergence",
     "ContrastiveHebbian",
     "CoupledLearning",

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.nudge import Nudge, Symmetric
-from eqprop.relax import Block, Relaxation
+from eqprop.relax import Block, Info, Relaxation
 from eqprop.rule.base import Learned, Nudged
 from eqprop.rule.parts import count_parts, learn_in_parts
 from eqprop.rule.reading import Exact, Reading
@@ -31,6 +31,18 @@ class Settled(NamedTuple):
     beta: Array
     w: Array
     states: State
+
+
+def nudged_states(
+    nudged: Relaxation, nudge: Nudge, F: System, theta: Theta, v: Data, beta: Array, s_free: State
+) -> tuple[State, Info]:
+    """s^{β_k} from the free states, which stand for β = 0 where the nudge uses them; and how the others settled."""
+    pulled = beta[1:] if nudge.uses_free else beta
+    start = as_complex(s_free) if jnp.iscomplexobj(beta) else s_free
+    states, info = nudged.settle_each(F, theta, v, pulled, start)
+    if nudge.uses_free:
+        states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
+    return states, info
 
 
 class TwoPhase(Nudged):
@@ -60,11 +72,7 @@ class TwoPhase(Nudged):
         self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None, key: Key
     ) -> Learned:
         s_free, free = self.free.settle(F, theta, v, 0.0, s)
-        pulled = beta[1:] if self.nudge.uses_free else beta
-        start = as_complex(s_free) if jnp.iscomplexobj(beta) else s_free
-        states, nudged = self.nudged.settle_each(F, theta, v, pulled, start)
-        if self.nudge.uses_free:
-            states = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), s_free, states)
+        states, nudged = nudged_states(self.nudged, self.nudge, F, theta, v, beta, s_free)
         gradient = self.gradient(F, theta, v, self._read(s_free, beta, w, states, key), weight)
         return Learned(gradient, s_free, {"free": free, "nudged": nudged}, {})
 

@@ -480,7 +480,7 @@ class Experiment:
 
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
-        beta = usual if self.settling.beta is None else self.settling.beta
+        beta = (self.method.beta or usual) if self.settling.beta is None else self.settling.beta
         if self.settling.nudge == "asymmetric":
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)

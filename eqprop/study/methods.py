@@ -11,17 +11,18 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optax
 
-from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, Resistive, XieSeung
+from eqprop.energy import BoltzmannMachine, Chain, Directed, Feedforward, Hopfield, Resistive, XieSeung
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
-from eqprop.relax import Block, Gibbs, Gradient, Langevin, Relaxation, Stepwise
+from eqprop.relax import Block, ErrorDescent, Forward, Gibbs, Gradient, Langevin, Relaxation, Stepwise
 from eqprop.rule import (
     STDP,
     Backpropagation,
     BackpropagationThroughTime,
     BoltzmannLearning,
     BoltzmannLikelihood,
+    ChainPropagation,
     ContrastiveDivergence,
     ContrastiveHebbian,
     CoupledLearning,
@@ -72,6 +73,7 @@ class Method:
     persistent: whether an example always goes on from where it last ended.
     shrink: the part of itself that each weight loses in an update, at a learning rate of 1.
     rate: multiplies the learning rate that is asked for.
+    beta: β where none is asked for; None: 1 / N.
     path: whether the second phase always takes gradient steps, as a rule needs that learns along the way.
     noise: whether Langevin dynamics take the place of settling, in both phases.
     inside: whether targets must lie inside of the bounds of a clipped activation, as outputs at a bound do not learn.
@@ -88,6 +90,7 @@ class Method:
     persistent: bool = False
     shrink: float = 0.0
     rate: float = 1.0
+    beta: float | None = None
     path: bool = False
     noise: bool = False
     inside: bool = False
@@ -96,6 +99,11 @@ class Method:
 
 def _equilibrium(phases: Phases) -> Rule:
     return EquilibriumPropagation(phases.nudge, phases.free, phases.second)
+
+
+def _predictive(phases: Phases) -> Rule:
+    steps = _only(Stepwise, phases.second).steps
+    return EquilibriumPropagation(phases.nudge, Forward(), ErrorDescent(steps))
 
 
 def _negative(phases: Phases) -> Rule:
@@ -211,6 +219,27 @@ METHODS = {
         lambda _: Backpropagation(),
         network=Feedforward,
         uses=frozenset(),
+        truth=Backpropagation(),
+    ),
+    "chain": Method(
+        "EP blocks, backpropagation between",
+        BACKWARD,
+        "free phase, block by block",
+        "weakly clamped phase of each block",
+        lambda phases: ChainPropagation(phases.nudge, phases.free, phases.second),
+        network=Chain,
+        uses=frozenset(NUDGE | FREE | SECOND),
+        beta=0.05,
+    ),
+    "predictive-coding": Method(
+        "EP of predictive coding",
+        NUDGED,
+        "forward pass",
+        "weakly clamped phase of the errors",
+        _predictive,
+        network=Feedforward,
+        uses=frozenset(NUDGE | {"nudged_steps"}),
+        beta=0.05,
         truth=Backpropagation(),
     ),
     "xie-seung": Method(

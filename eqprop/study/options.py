@@ -66,7 +66,7 @@ class SettlingOptions:
     """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, β and −1 / N, or six points on a
     circle of radius β in the complex plane (smooth activations only)"""
     beta: float | None = None
-    """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
+    """strength of the nudge, β; None: 1 / N with N hidden and output layers, or what suits the method"""
     growth: float = 1.0
     """β is multiplied by it after each epoch"""
     order: Literal["forward", "both"] = "forward"
