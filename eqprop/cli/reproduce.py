@@ -202,10 +202,10 @@ class Sign(Asked):
 
 @dataclass(frozen=True)
 class Layers(Asked):
-    """Does a chain of EP blocks learn as well as backpropagation through the same layers? About 20 minutes."""
+    """Does a chain of EP blocks learn as well as backpropagation through the same layers? A few minutes."""
 
     epochs: int | None = None
-    """passes over the training examples; None: 10"""
+    """passes over the training examples; None: 8"""
     seeds: int | None = None
     """how often each is trained; None: once"""
 
