@@ -79,6 +79,7 @@ from eqprop.rule import (
     VectorField,
 )
 from eqprop.rule.layer import Layer, layer
+from eqprop.rule.tuning import Tuned, tune_nudge
 from eqprop.state import Space
 from eqprop.store import Run
 from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, system
@@ -199,6 +200,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Trace",
     "TrainState",
     "Trainer",
+    "Tuned",
     "VectorField",
     "Window",
     "Wires",
@@ -222,6 +224,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "spice",
     "system",
     "tanh",
+    "tune_nudge",
     "update",
     "verify",
 ]

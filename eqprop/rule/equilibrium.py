@@ -4,6 +4,7 @@ import abc
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -60,6 +61,10 @@ class TwoPhase(Nudged):
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:
         """From the settled states of a batch to the gradient."""
 
+    def measured(self, F: System, theta: Theta, v: Data, settled: Settled) -> dict[str, Array]:
+        """What else is known of each example once the phases have settled, by name; by default nothing."""
+        return {}
+
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
         """Settle freely and at each β_k, and compare; a large batch in parts."""
         beta, w = self.nudge(key)
@@ -73,8 +78,9 @@ class TwoPhase(Nudged):
     ) -> Learned:
         s_free, free = self.free.settle(F, theta, v, 0.0, s)
         states, nudged = nudged_states(self.nudged, self.nudge, F, theta, v, beta, s_free)
-        gradient = self.gradient(F, theta, v, self._read(s_free, beta, w, states, key), weight)
-        return Learned(gradient, s_free, {"free": free, "nudged": nudged}, {})
+        settled = self._read(s_free, beta, w, states, key)
+        gradient = self.gradient(F, theta, v, settled, weight)
+        return Learned(gradient, s_free, {"free": free, "nudged": nudged}, self.measured(F, theta, v, settled))
 
     def _read(self, s_free: State, beta: Array, w: Array, states: State, key: Key) -> Settled:
         """What is measured of the phases; the free one once, also where it is among the states."""
@@ -91,6 +97,9 @@ class EquilibriumPropagation(TwoPhase):
     `free` settles at β = 0 from the state given, `nudged` settles at each β_k from the free fixed point.
     Written with ∂F/∂θ rather than ∂E/∂θ, it includes the ∂C/∂θ of costs that depend on θ.
 
+    With `surrogate`, it measures L = Σ_k w_k F(θ, v, β_k, s^{β_k}), of which it follows the exact gradient whatever β
+    (Scellier et al. 2023), and which tends to the cost as β → 0. That takes as many energies as there are phases.
+
         >>> import eqprop as ep
         >>> net = ep.Hopfield.layered(3, 4, 2)
         >>> F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
@@ -101,6 +110,21 @@ class EquilibriumPropagation(TwoPhase):
         >>> bool(learned.phases["free"].converged.all())
         True
     """
+
+    surrogate: bool = eqx.field(default=False, static=True, kw_only=True)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The surrogate, if it is asked for."""
+        return ("surrogate",) if self.surrogate else ()
+
+    def measured(self, F: System, theta: Theta, v: Data, settled: Settled) -> dict[str, Array]:
+        """L of each example, if it is asked for."""
+        if not self.surrogate:
+            return {}
+        of_batch = jax.vmap(F, in_axes=(None, 0, None, 0))
+        energies = jax.vmap(of_batch, in_axes=(None, None, 0, 0))(theta, v, settled.beta, settled.states)
+        return {"surrogate": jnp.real(settled.w @ energies)}
 
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:
         """Σ_k w_k ∂F/∂θ(θ, v, β_k, s^{β_k})."""

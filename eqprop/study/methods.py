@@ -47,6 +47,7 @@ class Phases(NamedTuple):
 
 
 NUDGE = {"nudge", "beta", "growth"}
+TUNED = {"surrogate", "tune"}
 FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
 SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
@@ -151,7 +152,7 @@ METHODS = {
         "free phase",
         "weakly clamped phase",
         _equilibrium,
-        uses=frozenset(NUDGE | FREE | SECOND | {"precision"}),
+        uses=frozenset(NUDGE | FREE | SECOND | {"precision"} | TUNED),
     ),
     "stdp": Method(
         "EP by STDP",
@@ -238,7 +239,7 @@ METHODS = {
         "weakly clamped phase of the errors",
         _predictive,
         network=Feedforward,
-        uses=frozenset(NUDGE | {"nudged_steps"}),
+        uses=frozenset(NUDGE | {"nudged_steps"} | TUNED),
         beta=0.05,
         truth=Backpropagation(),
     ),

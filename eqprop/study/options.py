@@ -97,6 +97,11 @@ class SettlingOptions:
     bfloat16 takes a strong nudge: about 0.5"""
     carry: bool = False
     """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
+    surrogate: bool = False
+    """keep L in the history, the objective whose exact gradient EP follows at this β; an energy for each phase more"""
+    tune: bool = False
+    """choose β before the first minibatch, such that the estimated error of the gradient is least there; the search
+    begins at --beta"""
     temperature: float = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
 
