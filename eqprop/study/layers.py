@@ -31,6 +31,7 @@ class Question(Study):
 
     blocks: int = 3
     width: int = 128
+    beta: float = 0.3
     epochs: int = 8
     train: int | None = None
     rates: tuple[float, ...] = (0.001, 0.002)
@@ -46,7 +47,9 @@ class Question(Study):
         return ((method, rate, seed) for seed, rate, method in product(range(self.seeds), self.rates, COMPARED))
 
     def experiment(self, method: Any, rate: float, seed: int) -> Experiment:
-        settling = SettlingOptions(beta=0.05, nudged_steps=2 * PER_BLOCK) if method == "chain" else SettlingOptions()
+        settling = (
+            SettlingOptions(beta=self.beta, nudged_steps=2 * PER_BLOCK) if method == "chain" else SettlingOptions()
+        )
         return Experiment(
             self.dataset,
             NetworkOptions(hidden=(self.width,) * (PER_BLOCK * self.blocks - 1)),
@@ -95,7 +98,7 @@ class Question(Study):
                     "test error": shown["test"],
                 }
             )
-        text = TEXT.format(q=self, layers=PER_BLOCK * self.blocks, beta=0.05, sweeps=2 * PER_BLOCK)
+        text = TEXT.format(q=self, layers=PER_BLOCK * self.blocks, sweeps=2 * PER_BLOCK)
         return answered(
             "Does a chain of EP blocks learn as well as backpropagation?", self.sentence(entries), text, rows
         )
@@ -114,7 +117,7 @@ class Question(Study):
 TEXT = """
 Both have the same {layers} layers, {q.width} hidden units each, the same initial weights, minibatches and {q.epochs}
 epochs of MNIST. In the chain, two layers at a time are a block that settles to a minimum of its Hopfield energy and
-hands its state on; nothing comes back from block to block but the cotangent. It learns by nudged phases of ±{beta}
+hands its state on; nothing comes back from block to block but the cotangent. It learns by nudged phases of ±{q.beta}
 within each block, of {sweeps} sweeps, and by the chain rule between blocks. Backpropagation trains the feed-forward
 network of these layers, whose outputs are linear.
 

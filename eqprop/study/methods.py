@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import optax
 
-from eqprop.energy import BoltzmannMachine, Chain, Directed, Feedforward, Hopfield, Resistive, XieSeung
+from eqprop.energy import BoltzmannMachine, Chain, Directed, Feedforward, Hopfield, Resistive, XieSeung, identity
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
@@ -100,6 +100,12 @@ class Method:
 
 def _equilibrium(phases: Phases) -> Rule:
     return EquilibriumPropagation(phases.nudge, phases.free, phases.second)
+
+
+def _chain(layers: Hopfield) -> Chain:
+    """The layers in blocks; outputs are linear, as those of a feed-forward network."""
+    rho = layers.rho | {list(layers.free)[-1]: identity}
+    return Chain(Hopfield(dict(layers.layers), layers.synapses, clamped=layers.clamped, activation=rho))
 
 
 def _predictive(phases: Phases) -> Rule:
@@ -228,9 +234,9 @@ METHODS = {
         "free phase, block by block",
         "weakly clamped phase of each block",
         lambda phases: ChainPropagation(phases.nudge, phases.free, phases.second),
-        network=Chain,
+        network=_chain,
         uses=frozenset(NUDGE | FREE | SECOND),
-        beta=0.05,
+        beta=0.3,
     ),
     "predictive-coding": Method(
         "EP of predictive coding",
