@@ -19,10 +19,11 @@ FIXED = (0.5, 0.0625, 0.0078125)
 NOISES = (None, 1e-4, 1e-3, 1e-2)
 TOLERANCES = (1e-6, 1e-3)
 TEXT = """
-The relative distance of the gradient from the exact one (by the implicit function theorem, in float64), in float32 on {examples}
-training digits, for 64-100-10 networks after {epochs} epochs of `EquilibriumPropagation()`, with the symmetric nudge. *Noise* is what is
-added to each state that is read, *residual* what the phases are run to. *Chosen* is the β of `tune_nudge`, which knows nothing of the
-exact gradient; *best* is the least error over the same β. Errors are root mean squares over three drawings of the noise.
+The relative distance of the gradient from the exact one (by the implicit function theorem, in float64), in float32 on
+{examples} training digits, for 64-100-10 networks after {epochs} epochs of `EquilibriumPropagation()`, with the
+symmetric nudge. *Noise* is what is added to each state that is read, *residual* what the phases are run to. *Chosen*
+is the β of `tune_nudge`, which knows nothing of the exact gradient; *best* is the least error over the same β. Errors
+are root mean squares over three drawings of the noise.
 """
 
 

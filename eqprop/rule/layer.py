@@ -39,8 +39,8 @@ class Layer(eqx.Module):
 
         dθ = Σ_k w_k ∂E/∂θ(θ, x, s^{β_k}),   dx = Σ_k w_k ∂E/∂x(θ, x, s^{β_k}),   F = E(θ, x, s) + β ⟨g, s⟩
 
-    g is divided by its largest component in each example, and the contrast multiplied by it. So β is about how far the
-    unit that is pulled at most moves, and the relative error of the gradient does not depend on the size of g.
+    g is divided by its largest component in the batch, and the contrast multiplied by it. So β is about how far the unit
+    that is pulled at most moves, and the relative error of the gradient does not depend on the size of g.
     """
 
     F: Total
@@ -134,18 +134,14 @@ def pulled_back(
     energy: Energy, theta: Theta, x: Data, s: State, g: State, nudge: Nudge, nudged: Relaxation, key: Key
 ) -> tuple[tuple[Theta, Data], Info]:
     """The cotangents of θ and x, given those g of the free states s; and how the nudged phases settled."""
-    rows = jnp.stack([jnp.max(jnp.abs(u.reshape(len(u), -1)), axis=1) for u in jax.tree.leaves(g)])
-    size = jnp.max(rows, axis=0)
-    import os
-    if os.environ.get("BATCHED"): size = jnp.full_like(size, jnp.max(size))
-    share = 1 / jnp.where(size > 0, size, 1)  # an example that nothing pulls at stays where it is, and weighs nothing
-    unit = jax.tree.map(lambda u: u * share.reshape(-1, *[1] * (u.ndim - 1)), g)
+    size = jnp.max(jnp.stack([jnp.max(jnp.abs(u)) for u in jax.tree.leaves(g)]))
+    unit = jax.tree.map(lambda u: u / jnp.where(size > 0, size, 1), g)
     beta, w = nudge(key)
     states, info = nudged_states(nudged, nudge, Total(energy, Pull()), theta, (x, unit), beta, s)
 
     def contrast(given: tuple[Theta, Data]) -> Array:
         of_batch = jax.vmap(energy, in_axes=(None, 0, 0))
         values = jax.vmap(of_batch, in_axes=(None, None, 0))(*given, states)
-        return jnp.real(jnp.dot(w, values @ size))
+        return size * jnp.real(jnp.dot(w, jnp.sum(values, axis=1)))
 
     return eqx.filter_grad(contrast)((theta, x)), info

@@ -31,7 +31,7 @@ class Question(Study):
 
     blocks: int = 3
     width: int = 128
-    beta: float = 0.3
+    beta: float = 0.1
     epochs: int = 8
     train: int | None = None
     rates: tuple[float, ...] = (0.001, 0.002)

@@ -236,7 +236,7 @@ METHODS = {
         lambda phases: ChainPropagation(phases.nudge, phases.free, phases.second),
         network=_chain,
         uses=frozenset(NUDGE | FREE | SECOND),
-        beta=0.3,
+        beta=0.1,
     ),
     "predictive-coding": Method(
         "EP of predictive coding",
