@@ -47,6 +47,7 @@ EXAMPLES = (
     "nudge",
     "relax.block",
     "rule.equilibrium",
+    "rule.layer",
     "sklearn.classifier",
     "sklearn.regressor",
     "state",

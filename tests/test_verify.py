@@ -322,7 +322,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
     "settled at half the β": (
         lambda: with_rule("quadratic", nudged=HalfWay(20_000, 1e-13, epsilon=0.1)),
         Surrogate(),
-        Multiplier(),
+        None,
     ),
     "flipped sign, at a finite β": (lambda: with_class("quadratic", Flipped), Surrogate(), Dynamics()),
     "∂C/∂θ counted twice": (lambda: with_cost("quadratic", penalised), CountedTwice(), SecondForm()),
@@ -378,6 +378,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
 SLOW_FAULTS = {  # each claim notices another, too
     "steps without the clip",
     "clamped elsewhere",
+    "flipped sign, at a finite β",
     "no γ^j",
     "shares of softmax-pooling frozen",
     "average-pooling that sums on the way back",

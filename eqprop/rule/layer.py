@@ -39,8 +39,8 @@ class Layer(eqx.Module):
 
         dθ = Σ_k w_k ∂E/∂θ(θ, x, s^{β_k}),   dx = Σ_k w_k ∂E/∂x(θ, x, s^{β_k}),   F = E(θ, x, s) + β ⟨g, s⟩
 
-    g is divided by its largest component in the batch, and the contrast multiplied by it. So β is about how far the unit
-    that is pulled at most moves, and the relative error of the gradient does not depend on the size of g.
+    g is divided by its largest component in the batch, and the contrast multiplied by it. So β is about how far the
+    unit that is pulled at most moves, and the relative error of the gradient does not depend on the size of g.
     """
 
     F: Total
