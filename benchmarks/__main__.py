@@ -15,6 +15,7 @@ Name = Literal[
     "floor",
     "settle",
     "gradient",
+    "tuned",
     "error",
     "memory",
     "growth",
@@ -40,6 +41,7 @@ def main(
     - floor: a training step beside its bare matrix products
     - settle: steps to a residual, by relaxation and depth
     - gradient: how β and the number of sweeps turn the gradient
+    - tuned: the β that is chosen from what is measured, beside fixed ones
     - error: seconds of training to an error on MNIST, the longest of all
     - memory: peak memory beside backpropagation through time
     - growth: how time grows with width, depth and examples

@@ -15,6 +15,7 @@ from eqprop.energy import (
     Binarised,
     Blockwise,
     BoltzmannMachine,
+    Chain,
     Convolution,
     Crossbar,
     Dense,
@@ -55,6 +56,7 @@ from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
     Block,
     Echo,
+    ErrorDescent,
     Flip,
     Flow,
     Forward,
@@ -77,6 +79,7 @@ from eqprop.rule import (
     BackpropagationThroughTime,
     BoltzmannLearning,
     BoltzmannLikelihood,
+    ChainPropagation,
     ContinualEquilibriumPropagation,
     ContrastiveDivergence,
     ContrastiveHebbian,
@@ -90,6 +93,8 @@ from eqprop.rule import (
     StochasticEquilibriumPropagation,
     VectorField,
 )
+from eqprop.rule.layer import Layer, layer
+from eqprop.rule.tuning import Tuned, tune_nudge
 from eqprop.state import Space
 from eqprop.store import Run
 from eqprop.total import (
@@ -152,6 +157,8 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "BoltzmannLearning",
     "BoltzmannLikelihood",
     "BoltzmannMachine",
+    "Chain",
+    "ChainPropagation",
     "Clampable",
     "Clamped",
     "ContinualEquilibriumPropagation",
@@ -171,6 +178,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Echo",
     "Energy",
     "EquilibriumPropagation",
+    "ErrorDescent",
     "Feed",
     "Feedforward",
     "Flip",
@@ -192,6 +200,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Lanes",
     "Langevin",
     "Lateral",
+    "Layer",
     "Learned",
     "LearningWarning",
     "LogSumExp",
@@ -241,6 +250,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Trace",
     "TrainState",
     "Trainer",
+    "Tuned",
     "VectorField",
     "Window",
     "Wires",
@@ -257,6 +267,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "hard_sigmoid",
     "hard_tanh",
     "identity",
+    "layer",
     "live",
     "relu6",
     "sigmoid",
@@ -264,6 +275,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "spice",
     "system",
     "tanh",
+    "tune_nudge",
     "update",
     "verify",
 ]

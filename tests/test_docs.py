@@ -53,6 +53,7 @@ EXAMPLES = (
     "nudge",
     "relax.block",
     "rule.equilibrium",
+    "rule.layer",
     "sklearn.classifier",
     "sklearn.regressor",
     "state",

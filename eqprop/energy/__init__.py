@@ -12,8 +12,9 @@ from eqprop.energy.activation import (
     smooth_step,
     tanh,
 )
-from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting, Reversible
+from eqprop.energy.base import Binary, Blockwise, Energy, ForwardPass, Interacting, Linked, Predictive, Reversible
 from eqprop.energy.boltzmann import BoltzmannMachine
+from eqprop.energy.chain import Chain, Link
 from eqprop.energy.convolution import Convolution
 from eqprop.energy.diode import Shockley
 from eqprop.energy.directed import Directed
@@ -40,6 +41,7 @@ __all__ = [
     "Binary",
     "Blockwise",
     "BoltzmannMachine",
+    "Chain",
     "Convolution",
     "Crossbar",
     "Dense",
@@ -51,12 +53,15 @@ __all__ = [
     "Hopfield",
     "Interacting",
     "Lateral",
+    "Link",
+    "Linked",
     "LogSumExp",
     "MaxPool",
     "Memory",
     "Oscillators",
     "Pooling",
     "Power",
+    "Predictive",
     "Resistive",
     "Resistors",
     "Reversible",

@@ -2,6 +2,7 @@
 
 from eqprop.relax.base import Info, Relaxation, Stepwise, Trace
 from eqprop.relax.block import Block
+from eqprop.relax.errors import ErrorDescent
 from eqprop.relax.flip import Flip
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
@@ -15,6 +16,7 @@ from eqprop.relax.spiking import Spiking
 __all__ = [
     "Block",
     "Echo",
+    "ErrorDescent",
     "Flip",
     "Flow",
     "Forward",

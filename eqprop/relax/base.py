@@ -83,6 +83,10 @@ class Relaxation(eqx.Module):
         """A settling from s at each β of a vector; their axis comes first in what is returned."""
         return jax.vmap(lambda beta: self.settle(F, theta, v, beta, s))(betas)
 
+    def all_steps(self) -> Self:
+        """The relaxation without its tolerance, if it has one: every example takes all steps."""
+        return self
+
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
         """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
         F = checked(self, F, v, s)
@@ -254,7 +258,6 @@ class Stepwise(Relaxation):
         return _trace(self.all_steps(), checked(self, F, v, s), theta, v, beta, s)
 
     def all_steps(self) -> Self:
-        """The relaxation without its tolerance: every example takes all steps."""
         # `replace` would check numbers again, which have no values while a program is compiled.
         return self if self.tol is None else eqx.tree_at(lambda relaxation: relaxation.tol, self, None)
 

@@ -4,6 +4,7 @@ from eqprop.rule.asymmetric import AsymmetricEquilibriumPropagation
 from eqprop.rule.backpropagation import Backpropagation
 from eqprop.rule.base import Learned, Rule
 from eqprop.rule.boltzmann import BoltzmannLearning, BoltzmannLikelihood, ContrastiveDivergence
+from eqprop.rule.chain import ChainPropagation
 from eqprop.rule.continual import ContinualEquilibriumPropagation
 from eqprop.rule.contrastive import ContrastiveHebbian, CoupledLearning
 from eqprop.rule.dyadic import DyadicEquilibriumPropagation
@@ -22,6 +23,7 @@ __all__ = [
     "BackpropagationThroughTime",
     "BoltzmannLearning",
     "BoltzmannLikelihood",
+    "ChainPropagation",
     "ContinualEquilibriumPropagation",
     "ContrastiveDivergence",
     "ContrastiveHebbian",

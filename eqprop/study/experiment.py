@@ -5,7 +5,9 @@ from functools import cache, cached_property
 from math import ceil, inf, isfinite
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
@@ -31,6 +33,7 @@ from eqprop.relax import Block, Gradient, Langevin, Relaxation, Spiking
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
+from eqprop.rule.tuning import tune_nudge
 from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
@@ -46,7 +49,7 @@ from eqprop.study.options import (
 from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
 from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
-from eqprop.types import Key, Shape, Theta
+from eqprop.types import Array, Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
     "one-sided": OneSided,
@@ -63,6 +66,15 @@ IDLE_BY_METHOD = (  # what only settling by the settings takes; the rest shapes 
     *("tol", "accelerate", "temperature"),
 )
 VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
+
+
+class Told(eqx.Module):
+    """A number to be watched that does not change; it is data, so that another one compiles nothing."""
+
+    value: float
+
+    def __call__(self, theta: Theta) -> Array:
+        return jnp.asarray(self.value)
 
 
 class Setup(NamedTuple):
@@ -121,6 +133,11 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
+        for name in ("surrogate", "tune"):
+            if getattr(self.settling, name) and name not in self.method.uses:
+                raise InputError(f"{name}: method={self.learning.method!r} cannot do that; choose equilibrium")
+        if self.settling.tune and self.settling.growth != 1:
+            raise InputError(f"tune and growth={self.settling.growth} exclude each other: leave one out")
         if self.settling.carry and (self.settling.persistent or self.method.persistent):
             raise InputError(
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
@@ -413,7 +430,10 @@ class Experiment:
         feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
-        state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
+        theta = self._theta(net, trainer, init_key)
+        if self.settling.tune:
+            trainer = self._tuned(trainer, theta, feed, train_key)
+        state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 
     def check_memory(self, data: Dataset) -> None:
@@ -429,6 +449,16 @@ class Experiment:
             weights + states,
             f"this training ({size(weights)} for {net.parameters:,} weights, {size(states)} for states)",
             "lower --hidden or --batch-size",
+        )
+
+    def _tuned(self, trainer: Trainer, theta: Theta, feed: Arrays, key: Key) -> Trainer:
+        """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
+        v, weight, _ = next(feed.epoch(key))
+        v = jax.tree.map(lambda a: a[weight > 0], v)
+        rule: Any = trainer.rule
+        tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
+        return replace(
+            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
         )
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -566,6 +596,8 @@ class Experiment:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
         rule = self.method.rule(phases)
+        if self.settling.surrogate:
+            rule = replace(rule, surrogate=True)  # pyright: ignore[reportCallIssue]  (Equilibrium Propagation)
         if not self.resists or isinstance(reading := self._reading(), Exact):
             return rule
         return replace(rule, reading=reading)  # pyright: ignore[reportCallIssue]  (a rule that reads)
@@ -598,7 +630,7 @@ class Experiment:
 
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
-        beta = usual if self.settling.beta is None else self.settling.beta
+        beta = (self.method.beta or usual) if self.settling.beta is None else self.settling.beta
         if self.settling.nudge == "asymmetric":
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import jax
 import optax
 
-from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, Resistive, XieSeung
+from eqprop.energy import BoltzmannMachine, Chain, Directed, Feedforward, Hopfield, Resistive, XieSeung, identity
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
-from eqprop.relax import Block, Gibbs, Gradient, Langevin, Relaxation, Stepwise
+from eqprop.relax import Block, ErrorDescent, Forward, Gibbs, Gradient, Langevin, Relaxation, Stepwise
 from eqprop.rule import (
     STDP,
     AsymmetricEquilibriumPropagation,
@@ -24,6 +24,7 @@ from eqprop.rule import (
     BackpropagationThroughTime,
     BoltzmannLearning,
     BoltzmannLikelihood,
+    ChainPropagation,
     ContinualEquilibriumPropagation,
     ContrastiveDivergence,
     ContrastiveHebbian,
@@ -55,6 +56,7 @@ class Phases(NamedTuple):
 
 
 NUDGE = {"nudge", "beta", "growth"}
+TUNED = {"surrogate", "tune"}
 FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
 SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
@@ -81,6 +83,7 @@ class Method:
     persistent: whether an example always goes on from where it last ended.
     shrink: the part of itself that each weight loses in an update, at a learning rate of 1.
     rate: multiplies the learning rate that is asked for.
+    beta: β where none is asked for; None: 1 / N.
     path: whether the second phase always takes gradient steps, as a rule needs that learns along the way.
     moving: whether weights move by their learning rates in the second phase already, as plain gradient descent does.
     noise: whether Langevin dynamics take the place of settling, in both phases.
@@ -98,6 +101,7 @@ class Method:
     persistent: bool = False
     shrink: float = 0.0
     rate: float = 1.0
+    beta: float | None = None
     path: bool = False
     moving: bool = False
     noise: bool = False
@@ -107,6 +111,17 @@ class Method:
 
 def _equilibrium(phases: Phases) -> Rule:
     return EquilibriumPropagation(phases.nudge, phases.free, phases.second)
+
+
+def _chain(layers: Hopfield) -> Chain:
+    """The layers in blocks; outputs are linear, as those of a feed-forward network."""
+    rho = layers.rho | {list(layers.free)[-1]: identity}
+    return Chain(Hopfield(dict(layers.layers), layers.synapses, clamped=layers.clamped, activation=rho))
+
+
+def _predictive(phases: Phases) -> Rule:
+    steps = _only(Stepwise, phases.second).steps
+    return EquilibriumPropagation(phases.nudge, Forward(), ErrorDescent(steps))
 
 
 def _negative(phases: Phases) -> Rule:
@@ -164,7 +179,7 @@ METHODS = {
         "free phase",
         "weakly clamped phase",
         _equilibrium,
-        uses=frozenset(NUDGE | FREE | SECOND | {"precision"}),
+        uses=frozenset(NUDGE | FREE | SECOND | {"precision"} | TUNED),
     ),
     "stdp": Method(
         "EP by STDP",
@@ -241,6 +256,27 @@ METHODS = {
         lambda _: Backpropagation(),
         network=Feedforward,
         uses=frozenset(),
+        truth=Backpropagation(),
+    ),
+    "chain": Method(
+        "EP blocks, backpropagation between",
+        BACKWARD,
+        "free phase, block by block",
+        "weakly clamped phase of each block",
+        lambda phases: ChainPropagation(phases.nudge, phases.free, phases.second),
+        network=_chain,
+        uses=frozenset(NUDGE | FREE | SECOND),
+        beta=0.1,
+    ),
+    "predictive-coding": Method(
+        "EP of predictive coding",
+        NUDGED,
+        "forward pass",
+        "weakly clamped phase of the errors",
+        _predictive,
+        network=Feedforward,
+        uses=frozenset(NUDGE | {"nudged_steps"} | TUNED),
+        beta=0.05,
         truth=Backpropagation(),
     ),
     "xie-seung": Method(

@@ -90,7 +90,7 @@ class SettlingOptions:
     """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, β and −1 / N, or six points on a
     circle of radius β in the complex plane (smooth activations only)"""
     beta: Finite | None = None
-    """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
+    """strength of the nudge, β; None: 1 / N with N hidden and output layers, or what suits the method"""
     growth: Factor = 1.0
     """β is multiplied by it after each epoch"""
     order: Literal["forward", "both"] = "forward"
@@ -123,6 +123,11 @@ class SettlingOptions:
     bfloat16 takes a strong nudge: about 0.5"""
     carry: bool = False
     """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
+    surrogate: bool = False
+    """keep L in the history, the objective whose exact gradient EP follows at this β; an energy for each phase more"""
+    tune: bool = False
+    """choose β before the first minibatch, such that the estimated error of the gradient is least there; the search
+    begins at --beta"""
     temperature: AtLeastZero = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
 
