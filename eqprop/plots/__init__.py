@@ -11,6 +11,7 @@ from eqprop.plots.network import confusion_matrix, receptive_fields
 from eqprop.plots.phases import energy, settling, states
 from eqprop.plots.schematic import circuit
 from eqprop.plots.style import FIRST, SECOND, STYLES, styled
+from eqprop.plots.trials import parallel_coordinates
 
 __all__ = [
     "FIRST",
@@ -27,6 +28,7 @@ __all__ = [
     "learning_curve",
     "learning_curves",
     "modes",
+    "parallel_coordinates",
     "receptive_fields",
     "rivals",
     "settling",
