@@ -22,6 +22,7 @@ Name = Literal[
     "images",
     "sweeps",
     "circuits",
+    "disk",
     "live",
     "versions",
 ]
@@ -46,6 +47,7 @@ def main(
     - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
+    - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
     - versions: this checkout beside another one
 

@@ -84,7 +84,7 @@ class Search:
             for value in one.ends():
                 check_use(sweep.experiment({other.name: other.ends()[0] for other in sweep.varied} | {one.name: value}))
         examples = data.load(sweep.dataset, self.data_dir, sweep.asked.get("valid"), screen.print)
-        folder = chosen_folder(self.run_dir, self.resume, f"sweep-{sweep.dataset}")
+        folder = chosen_folder(self.run_dir, self.resume, f"sweep-{Path(sweep.dataset).name}")
         if self.resume is None:
             sweep.save(folder, commands)
         workshop = Workshop(folder, sweep)

@@ -99,9 +99,7 @@ class Sweep:
     def experiment(self, values: Values) -> Experiment:
         """The experiment of a trial: the usual settings for its method and its layers, and those that were chosen."""
         chosen = self.asked | values
-        if self.dataset not in PRESETS:
-            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(PRESETS)}")
-        usual = PRESETS[self.dataset]
+        usual = PRESETS.get(self.dataset) or Experiment(self.dataset)
         method = chosen.get("method", usual.learning.method)
         architecture = chosen.get("architecture", usual.network.architecture)
         return with_settings(preset(self.dataset, method, architecture, chosen.get("hidden")), chosen)
