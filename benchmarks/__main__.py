@@ -24,6 +24,7 @@ Name = Literal[
     "circuits",
     "disk",
     "live",
+    "scaling",
     "versions",
 ]
 
@@ -49,6 +50,7 @@ def main(
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
     - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
+    - scaling: what training over many devices would take, predicted from counts and times of one
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

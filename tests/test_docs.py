@@ -26,7 +26,8 @@ from marks import slow_but
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = slow_but(
-    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md"], DOCS / "tutorials" / "first-energy.md"
+    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md", DOCS / "large-data.md"],
+    DOCS / "tutorials" / "first-energy.md",
 )
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {

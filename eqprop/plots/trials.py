@@ -56,8 +56,9 @@ def parallel_coordinates(
     axes.set_ylabel("each from its least to its greatest value")
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    bar = figure.colorbar(ScalarMappable(shade, colours), ax=axes, label=label)
-    bar.ax.set_label("<colorbar>")
+    bar = figure.colorbar(ScalarMappable(shade, colours), ax=axes, label=label, format="{x:.3g}")
+    bar.set_ticks((np.geomspace if spread else np.linspace)(min(errors), greatest, 5).tolist())
+    bar.minorticks_off()
     return figure
 
 
