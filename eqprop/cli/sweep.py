@@ -119,7 +119,11 @@ class Search:
     def _given(self) -> dict[str, Any]:
         """The fields of the sweep that options give."""
         names = ("dataset", "set", "vary", "trials", "search", "prune", "sweep_seed", "test", "storage")
-        given = {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
+        given: dict[str, Any] = {
+            name: value for name in names if (value := getattr(self, name)) not in (None, (), False)
+        }
+        if self.dataset:
+            given["dataset"] = data.full_name(self.dataset)
         if self.storage:
             given["name"] = f"sweep-{secrets.token_hex(4)}"
         return given

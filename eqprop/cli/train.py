@@ -96,7 +96,7 @@ class Train:
     @property
     def experiment(self) -> Experiment:
         network = NetworkOptions(**vars(self.network))
-        return Experiment(self.dataset, network, *(getattr(self, part) for part in PARTS))
+        return Experiment(data.full_name(self.dataset), network, *(getattr(self, part) for part in PARTS))
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output

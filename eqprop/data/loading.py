@@ -77,6 +77,11 @@ def is_folder(name: str) -> bool:
     return "/" in name or os.sep in name
 
 
+def full_name(name: str) -> str:
+    """The name by which a data set is found from anywhere: a folder's whole path."""
+    return str(Path(name).resolve()) if is_folder(name) else name
+
+
 def load_folder(name: str, folder: Folder | None, valid: int | None) -> Dataset:
     """The data set in a folder; the last training examples become the validation split, a tenth by default."""
     if folder is not None:

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from eqprop.plots import parallel_coordinates
 from eqprop.study.pages import left_to_do, mean_and_deviation, table, write_page
+from eqprop.study.recipes import option
 from eqprop.study.sweep import Sweep, Values
-from eqprop.study.varied import Range, as_options, to_words
+from eqprop.study.varied import Range, to_words
 from eqprop.study.workers import Tried
 
 SEEDS = "seed=0,1,2,3,4"
@@ -89,7 +90,8 @@ def best(sweep: Sweep, tried: Sequence[Tried]) -> Values:
 
 def command(sweep: Sweep, values: Values) -> str:
     """The command that trains by these settings."""
-    return shlex.join(["eqprop", "train", sweep.dataset, *as_options(sweep.asked | values)])
+    options = [word for name, value in (sweep.asked | values).items() for word in option(name, value)]
+    return shlex.join(["eqprop", "train", sweep.dataset, *options])
 
 
 def again(sweep: Sweep, values: Values) -> str:

@@ -108,18 +108,6 @@ def to_words(value: Value) -> str:
     return str(value)
 
 
-def as_options(values: dict[str, Value]) -> list[str]:
-    """The settings as options of `eqprop train`."""
-    words = []
-    for name, value in values.items():
-        option = name.replace("_", "-")
-        if isinstance(value, bool):
-            words += [f"--{option}" if value else f"--no-{option}"]
-        else:
-            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
-    return words
-
-
 def _split(text: str) -> tuple[str, str]:
     name, equals, words = text.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
