@@ -244,7 +244,8 @@ def test_a_folder_is_a_data_set(digits: Path) -> None:
 
 def test_the_command_line_trains_on_a_folder(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    assert run("train", f"{digits}/", "--hidden", 30, "--epochs", 3, "--run-dir", folder, "--json") == 0
+    settings = ["--hidden", 30, "--epochs", 3, "--batch-size", 10, "--learning-rate", 0.005]
+    assert run("train", f"{digits}/", *settings, "--run-dir", folder, "--json") == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["net"] == "64-30-10" and result["test_error"] < 15
     assert run("evaluate", folder, "--json") == 0

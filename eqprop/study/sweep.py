@@ -10,13 +10,15 @@ from typing import Any, Literal
 
 from eqprop.errors import InputError
 from eqprop.store.atomic import write_json
+from eqprop.store.reading import read_bytes, read_settings
+from eqprop.store.schema import from_dict
 from eqprop.study.experiment import Experiment
-from eqprop.study.parsing import from_dict, read_settings
 from eqprop.study.presets import PRESETS, preset
 from eqprop.study.varied import Choice, Range, Value, Varied, from_toml, read_setting, read_varied, with_settings
 
 FILE = "sweep.json"
 COMMAND = "eqprop sweep"
+MOST_TOML = 10**6  # bytes of a file that says what to vary
 DECIDES = ("valid", "train")
 """Settings that decide on which examples trials are compared, so that they cannot be varied themselves."""
 
@@ -118,8 +120,8 @@ class Sweep:
     def read(cls, path: Path) -> dict[str, Any]:
         """The fields that a TOML file gives; [set] and [vary] are tables in it."""
         try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, tomllib.TOMLDecodeError) as error:
+            values = tomllib.loads(read_bytes(path, MOST_TOML, "name another file").decode())
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InputError(f"{path} is no good TOML file: {error}") from error
         if odd := sorted(values.keys() - {f.name for f in fields(cls)}):
             raise InputError(f"{path} has an unknown {odd[0]!r}: it takes {', '.join(f.name for f in fields(cls))}")
