@@ -24,7 +24,9 @@ Name = Literal[
     "sweeps",
     "circuits",
     "fields",
+    "disk",
     "live",
+    "scaling",
     "versions",
 ]
 
@@ -50,7 +52,9 @@ def main(
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
     - fields: an update of a vector field by each rule for one
+    - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
+    - scaling: what training over many devices would take, predicted from counts and times of one
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
-from eqprop.data import NAMES, Dataset, Split
+from eqprop.data import NAMES, Dataset, FiledSplit, Split
+from eqprop.data.loading import is_folder
 from eqprop.device import Exact, Reading, Writing
 from eqprop.energy import (
     ACTIVATIONS,
@@ -48,7 +49,16 @@ from eqprop.study.options import (
 )
 from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
-from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
+from eqprop.train import (
+    Cosine,
+    Feed,
+    FlipAndCrop,
+    Rated,
+    Staircase,
+    Trainer,
+    TrainState,
+    balanced,
+)
 from eqprop.types import Array, Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
@@ -91,10 +101,10 @@ class Setup(NamedTuple):
 
     experiment: "Experiment"
     data: Dataset
-    train: Split
+    train: Split | FiledSplit
     net: Network
     trainer: Trainer
-    feed: Arrays
+    feed: Feed
     state: TrainState
 
     @property
@@ -117,8 +127,10 @@ class Experiment:
     devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        if self.dataset not in NAMES:
-            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
+        if self.dataset not in NAMES and not is_folder(self.dataset):
+            raise InputError(
+                f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}; or a folder, as ./{self.dataset}"
+            )
         self._check_ranges()
         layers = self.depth + self.reads_out
         if len(rates := self.learning.learning_rate) not in (0, 1, layers):
@@ -426,8 +438,8 @@ class Experiment:
         self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
-        kind = Shuffled if self.learning.shuffle else InOrder
-        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
+        batch, shuffle = self.learning.batch_size, self.learning.shuffle
+        feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         theta = self._theta(net, trainer, init_key)
@@ -451,7 +463,7 @@ class Experiment:
             "lower --hidden or --batch-size",
         )
 
-    def _tuned(self, trainer: Trainer, theta: Theta, feed: Arrays, key: Key) -> Trainer:
+    def _tuned(self, trainer: Trainer, theta: Theta, feed: Feed, key: Key) -> Trainer:
         """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
         v, weight, _ = next(feed.epoch(key))
         v = jax.tree.map(lambda a: a[weight > 0], v)
@@ -465,12 +477,12 @@ class Experiment:
         """The data set as the network takes it: for convolutions, images, which may be normalised."""
         if not self.convolves:
             return data
-        parts = {"train": data.train, "valid": data.valid, "test": data.test}
-        images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
+        mean, unit = None, 1.0
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
             unit = deviation * self.images.deviations
-            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        images: Any = {part: split.as_images(data.image, mean, unit) for part, split in parts.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -500,7 +512,7 @@ class Experiment:
         side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
         return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 
-    def training_part(self, data: Dataset) -> Split:
+    def training_part(self, data: Dataset) -> Split | FiledSplit:
         """The training examples that the experiment uses; refused if there are not enough."""
         wanted, available = self.learning.train, len(data.train)
         if wanted is not None and wanted > available:

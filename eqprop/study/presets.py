@@ -89,6 +89,7 @@ def _circuit(dataset: str, method: str, hidden: tuple[int, ...] | None) -> Exper
 
 
 RELATIVE_RATE = 0.03
+LEAST_SIDE = 16  # of images for which three or four convolutions halve the sides
 SMALL = Experiment(
     "digits",
     network=NetworkOptions(hidden=(16, 32), architecture="conv", gain=1.0),
@@ -128,7 +129,7 @@ def preset(
     if architecture == "resistive":
         return _circuit(dataset, method, hidden)
     convolves = architecture in IMAGE_ARCHITECTURES
-    usual = IMAGES[dataset] if convolves else PRESETS[dataset]
+    usual = _for_images(dataset) if convolves else PRESETS.get(dataset) or Experiment(dataset)
     if usual.convolves and not convolves:  # CIFAR as vectors
         usual = Experiment(dataset)
     if hidden and architecture == "conv" and usual.network.gains:
@@ -167,6 +168,15 @@ def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions
     settling = SettlingOptions(beta=0.5, omega=0.8, free_steps=4 * depth, nudged_steps=depth + 1)
     rates = (0.03, *(0.015,) * (depth - 1))
     return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=20, decay=0.96)
+
+
+def _for_images(dataset: str) -> Experiment:
+    """The settings for images; those of a folder are as for a data set whose images are alike."""
+    if dataset in IMAGES:
+        return IMAGES[dataset]
+    height, width, channels = outline(dataset).image
+    like = "digits" if min(height, width) < LEAST_SIDE else "mnist" if channels == 1 else "cifar10"
+    return replace(IMAGES[like], dataset=dataset)
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from eqprop.data import FiledSplit, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
@@ -184,10 +185,12 @@ def errors(setup: Setup, theta: Theta, epochs: int) -> dict[str, Any]:
     """The errors, in percent, of the weights θ on each part of the data."""
     trainer, data = tester(setup), setup.data
     parts = {"train": setup.train, "valid": data.valid, "test": data.test}
-    percent = {
-        f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
-        for part, split in parts.items()
-    }
+
+    def error(split: Split | FiledSplit) -> float:
+        wrong = sum(len(piece) * trainer.measure(theta, piece.v)["error"] for piece in split.pieces())
+        return round(100 * wrong / len(split), 4)
+
+    percent = {f"{part}_error": error(split) if len(split) else None for part, split in parts.items()}
     return {
         "dataset": data.name,
         "net": setup.name,
