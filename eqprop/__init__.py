@@ -76,8 +76,8 @@ from eqprop.rule import (
     VectorField,
 )
 from eqprop.state import Space
-from eqprop.store import Run
-from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, system
+from eqprop.store import Run, load, predict, save
+from eqprop.total import Blocks, Clamped, System, Total, TotalEnergy, cost_of, energy_of, examples, system
 from eqprop.train import (
     Arrays,
     Batch,
@@ -201,13 +201,17 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "data",
     "device",
     "energy_of",
+    "examples",
     "fit",
     "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",
     "identity",
     "live",
+    "load",
+    "predict",
     "relu6",
+    "save",
     "sigmoid",
     "smooth_step",
     "spice",

@@ -1,5 +1,7 @@
 """The feed-forward network of the same layers: what backpropagation trains."""
 
+from math import inf
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -21,6 +23,10 @@ class Feedforward(Variant, ForwardPass):
 
     def __check_init__(self) -> None:
         self.net.require_forward()
+
+    def check_inputs(self, x: Array) -> None:
+        """Refuse inputs of a batch that do not fit, and pixels that are still bytes; ρ does not act on inputs."""
+        self.net.check_inputs(x, heard=(-inf, inf))
 
     @property
     def space(self) -> Space:

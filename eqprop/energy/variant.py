@@ -36,8 +36,12 @@ class Variant(Energy, eqx.Module):
         return tuple((layer,) for layer in self.free)
 
     def check_inputs(self, x: Array) -> None:
-        """Refuse inputs of a batch that do not fit, and pixels that are still bytes."""
+        """Refuse inputs of a batch that do not fit, pixels that are still bytes, and what ρ does not hear."""
         self.net.check_inputs(x)
+
+    def take(self, x: Array) -> Array:
+        """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1."""
+        return self.net.take(x)
 
     def rest(self, batch: int) -> Layers:
         """The state s = 0 for `batch` examples."""

@@ -14,7 +14,8 @@ from typing import Any
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import read_json, write_atomic, write_json
-from eqprop.train import TrainState
+from eqprop.store.model import told
+from eqprop.train import Trainer, TrainState
 
 Record = dict[str, float]
 
@@ -87,11 +88,16 @@ class Run:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
 
-    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
-        """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
+    def save(self, state: TrainState, history: list[Record], seconds: float, trainer: Trainer | None = None) -> None:
+        """Keep the state, the history so far and the seconds spent on the epoch that is under way.
+
+        With a trainer, `eqprop.load` can take the network from the folder.
+        """
         notes = {"history": history, "seconds": seconds}
         checkpoint.save(self.folder / "checkpoint.safetensors", state, notes)
-        checkpoint.save(self.folder / "weights.safetensors", state.theta, {"epochs": len(history)})
+        checkpoint.save(
+            self.folder / "weights.safetensors", state.theta, told(trainer, state.theta) | {"epochs": len(history)}
+        )
 
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""

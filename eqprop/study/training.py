@@ -65,7 +65,7 @@ def perform(
             history.append(progress.record)
             run.write_history(history)
         if time.monotonic() - saved >= checkpoint_seconds:
-            save(run, progress, history)
+            save(run, setup, progress, history)
             saved = time.monotonic()
         observe(progress)
 
@@ -83,13 +83,13 @@ def perform(
             )
     except KeyboardInterrupt:
         if latest is not None:
-            save(run, latest, history)
+            save(run, setup, latest, history)
         raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
         raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
-    run.save(state, history, 0.0)
+    run.save(state, history, 0.0, predictor(setup))
     result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
     run.write_result(result)
     return Trained(setup, state, result, history)
@@ -123,9 +123,14 @@ def times(history: list[Record]) -> dict[str, float]:
     }
 
 
-def save(run: Run, progress: Progress, history: list[Record]) -> None:
+def save(run: Run, setup: Setup, progress: Progress, history: list[Record]) -> None:
     """Keep where training is; an epoch that just ended leaves no seconds of a next one."""
-    run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
+    run.save(progress.state, history, 0.0 if progress.record else progress.seconds, predictor(setup))
+
+
+def predictor(setup: Setup) -> Trainer | None:
+    """What predicts from inputs as they come, for `eqprop.load`; None where they have to be normalised first."""
+    return None if setup.experiment.images.normalise else tester(setup)
 
 
 def evaluate(setup: Setup, run: Run) -> tuple[dict[str, Any], np.ndarray]:

@@ -13,7 +13,7 @@ from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
 from eqprop.train.rates import Rated
 from eqprop.tree import named
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
@@ -111,12 +111,11 @@ class Trainer(eqx.Module):
 
     def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
-        self._check(v)
-        return self._settle_all(theta, v, None, block)[0]
+        return self._settle_all(theta, self._checked(v), None, block)[0]
 
     def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
-        self._check(v)
+        v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
@@ -125,6 +124,7 @@ class Trainer(eqx.Module):
 
     def predict(self, theta: Theta, v: Data, block: int = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
+        v = self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
     def validate(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
@@ -132,9 +132,10 @@ class Trainer(eqx.Module):
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
 
-    def _check(self, v: Data) -> None:
-        check_arrays(v)
+    def _checked(self, v: Data) -> Data:
+        v = checked(v)
         self.F.check_data(v)
+        return v
 
     def _settle_all(
         self, theta: Theta, v: Data, particles: State | None, block: int = 1000
