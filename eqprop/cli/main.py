@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import tyro
 
+from eqprop import __version__
 from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
-learn by being nudged and settling again."""
+learn by being nudged and settling again. `eqprop --version` says which version this is."""
 
 Command = (
     train.Train
@@ -28,8 +29,12 @@ Command = (
 
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
+    args = sys.argv[1:] if args is None else args
+    if args[:1] in (["--version"], ["-V"]):
+        print(f"eqprop {__version__}")
+        return 0
     try:
-        parse(sys.argv[1:] if args is None else args).run()
+        parse(args).run()
     except InputError as error:
         return explain("error", error, 2)
     except DivergedError as error:

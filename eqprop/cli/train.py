@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
@@ -50,7 +50,8 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
+    """go on with the run in this folder, by its settings; only --epochs may change, to no fewer than were begun, and
+    not where rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0
@@ -69,7 +70,7 @@ class OutputOptions:
 class Train:
     """Train a network by equilibrium propagation, or by one of its relatives."""
 
-    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]] = "digits"
+    dataset: tyro.conf.Positional[data.DatasetName] = "digits"  # pyright: ignore[reportInvalidTypeForm]
     """the data set; it decides some of the defaults below"""
     network: NamedNetwork = field(default_factory=NamedNetwork)
     cost: CostOptions = field(default_factory=CostOptions)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from eqprop.data.splits import Dataset, Part, Split, check_valid
 from eqprop.errors import InputError
 
 NAMES = (digits.NAME, *FILE_SETS)
+DatasetName = Literal[*NAMES]  # pyright: ignore[reportInvalidTypeForm]
 
 Folder = str | os.PathLike[str]
 OnEvent = Callable[[str], None]

@@ -4,7 +4,7 @@ config.json              the settings
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
 weights.safetensors      θ alone, saved with the checkpoint
-result.json              the errors at the end
+result.json              the errors at the end, as fractions like those of the history
 """
 
 import json
@@ -18,6 +18,8 @@ from eqprop.store.model import told
 from eqprop.train import Trainer, TrainState
 
 Record = dict[str, float]
+UNIT = {"error_unit": "fraction"}
+"""Part of every result: errors are fractions of the examples, as in the history; earlier versions wrote percent."""
 
 
 class Run:
@@ -73,10 +75,14 @@ class Run:
         return (self.folder / "result.json").exists()
 
     def read_result(self) -> dict[str, Any]:
-        """What `write_result` wrote."""
+        """What `write_result` wrote; errors of an earlier version, which are in percent, become fractions."""
         path = self.folder / "result.json"
         try:
-            return read_json(path)
+            result = read_json(path)
+            if UNIT.items() <= result.items():
+                return result
+            percent = {key: value for key, value in result.items() if key.endswith("_error") and value is not None}
+            return result | {key: value / 100 for key, value in percent.items()} | UNIT
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged ({error}): remove it, and go on with the run") from error
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 
-from eqprop.data import outline
+from eqprop.data import NAMES, outline
 from eqprop.study.experiment import IMAGE_ARCHITECTURES, Experiment
 from eqprop.study.methods import METHODS
 from eqprop.study.options import (
@@ -103,14 +103,12 @@ IMAGES = {
     "cifar10": _on_colours("cifar10"),
     "cifar100": _on_colours("cifar100"),
 }
-PRESETS = {
+PRESETS = {name: Experiment(name) for name in NAMES} | {
     "digits": Experiment(
         "digits",
         settling=SettlingOptions(beta=0.9),
         learning=LearningOptions(epochs=20, batch_size=10, decay=0.9),
     ),
-    "mnist": Experiment("mnist"),
-    "fashion": Experiment("fashion"),
     "cifar10": IMAGES["cifar10"],
     "cifar100": IMAGES["cifar100"],
 }
@@ -128,7 +126,7 @@ def preset(
     if architecture == "resistive":
         return _circuit(dataset, method, hidden)
     convolves = architecture in IMAGE_ARCHITECTURES
-    usual = IMAGES[dataset] if convolves else PRESETS[dataset]
+    usual = _for_images(dataset) if convolves else PRESETS[dataset]
     if usual.convolves and not convolves:  # CIFAR as vectors
         usual = Experiment(dataset)
     if hidden and architecture == "conv" and usual.network.gains:
@@ -147,6 +145,14 @@ def preset(
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _for_images(dataset: str) -> Experiment:
+    """The settings of a convolutional network: those that were found for the data set, or for the nearest one."""
+    if dataset in IMAGES:
+        return IMAGES[dataset]
+    near = IMAGES["mnist" if outline(dataset).image[-1] == 1 else "cifar10"]
+    return replace(near, dataset=dataset, images=replace(near.images, flip=False))
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:

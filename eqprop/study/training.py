@@ -13,7 +13,7 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
 from eqprop.store import Run
-from eqprop.store.run import Record
+from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
 from eqprop.types import Theta
@@ -153,17 +153,18 @@ def tester(setup: Setup) -> Trainer:
 
 
 def errors(setup: Setup, theta: Theta, epochs: int) -> dict[str, Any]:
-    """The errors, in percent, of the weights θ on each part of the data."""
+    """The errors of the weights θ on each part of the data, as fractions of the examples."""
     trainer, data = tester(setup), setup.data
     parts = {"train": setup.train, "valid": data.valid, "test": data.test}
-    percent = {
-        f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
+    fractions = {
+        f"{part}_error": round(trainer.measure(theta, split.v)["error"], 6) if len(split) else None
         for part, split in parts.items()
     }
     return {
         "dataset": data.name,
         "net": setup.name,
         "epochs": epochs,
-        **percent,
+        **fractions,
+        **UNIT,
         "seed": setup.experiment.learning.seed,
     }

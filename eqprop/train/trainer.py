@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 
 from eqprop.compile import compiled
 from eqprop.device import Behind
@@ -15,7 +16,7 @@ from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
 from eqprop.train.rates import Rated
-from eqprop.tree import named
+from eqprop.tree import named, summary
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
 
 
@@ -37,6 +38,13 @@ class TrainState(NamedTuple):
     epoch: Array
     batch: Array
     sums: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
+        where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
+        if not any(isinstance(part, Tracer) for part in self[5:8]):
+            where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
+        return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
 
 class Trainer(eqx.Module):

@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,27 @@ class Report:
             for finding in self.findings
             if not finding.passed
         }
+
+    @property
+    def total(self) -> str:
+        """In a sentence, how many findings hold."""
+        skipped = sum(bool(finding.skipped) for finding in self.findings)
+        checked = len(self.findings) - skipped
+        words = f"{checked - len(self.failures)} of {checked} findings hold"
+        return words + (f", {skipped} skipped" if skipped else "")
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.total}; print it for a table>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table."""
+        rows = ["<tr><th>claim, on</th><th></th><th>checks that hold</th></tr>"]
+        for finding in self.findings:
+            mark = "skipped" if finding.skipped else "pass" if finding.passed else "<b>FAIL</b>"
+            good = finding.skipped or f"{sum(check.passed for check in finding.checks)} of {len(finding.checks)}"
+            advice = "".join(f"<br>→ {escape(words)}" for words in _advice(finding))
+            rows.append(f"<tr><td>{escape(finding.name)}{advice}</td><td>{mark}</td><td>{escape(str(good))}</td></tr>")
+        return f"<table><caption>{self.total}</caption>{''.join(rows)}</table>"
 
     def __str__(self) -> str:
         width = max((len(finding.name) for finding in self.findings), default=0)
