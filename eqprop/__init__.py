@@ -97,6 +97,7 @@ from eqprop.train import (
     Window,
     balanced,
     fit,
+    track,
     update,
 )
 
@@ -217,6 +218,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "spice",
     "system",
     "tanh",
+    "track",
     "update",
     "verify",
 ]

@@ -142,8 +142,11 @@ def test_every_data_set_of_the_registry_is_known_to_the_commands() -> None:
     """One that is added in the registry can be fetched and trained on: nothing else lists them."""
     program = """
 from dataclasses import replace
-from eqprop.data import registry
+from importlib import reload
+import eqprop.data
+from eqprop.data import loading, registry
 registry.FILE_SETS["mine"] = replace(registry.MNIST, name="mine")
+reload(loading), reload(eqprop.data)
 from eqprop.cli.main import main, parse
 assert parse(["train", "mine", "--net", "conv"]).experiment.dataset == "mine"
 raise SystemExit(main(["data", "fetch", "mine", "--data-dir", "/none"]))

@@ -1,7 +1,13 @@
 """What a notebook shows: pictures of figures, and a line or a table for what would else be arrays."""
 
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import nbformat
 import optax
 import pytest
 
@@ -9,6 +15,7 @@ import eqprop as ep
 from eqprop import plots
 from eqprop.verification import CLAIMS
 
+DOCS = Path(__file__).parent.parent / "docs"
 NET = ep.Hopfield.layered(64, 3, 10)
 F = ep.Total(NET, ep.SquaredError())
 HISTORY = [{"epoch": n, "train_error": 0.5 / n, "valid_error": 0.6 / n} for n in (1, 2, 3)]
@@ -56,3 +63,41 @@ def test_tables_for_notebooks_say_the_same() -> None:
     report = ep.verify(springs, jnp.array(0.5), v, jnp.zeros((1, 2)), claims=one)
     assert repr(report) == "<Report: 1 of 1 findings hold; print it for a table>"
     assert "theorem 1" in report._repr_html_() and "pass" in report._repr_html_()
+
+
+# ---- the notebooks that are made from the tutorials ----
+
+sys.path.insert(0, str(DOCS))
+notebooks = importlib.import_module("notebooks")
+
+
+def sources(notebook: Any) -> list[tuple[str, str]]:
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_a_notebook_is_its_tutorial_with_what_it_shows(name: str) -> None:
+    kept = nbformat.read(DOCS / "notebooks" / f"{name}.ipynb", as_version=4)
+    assert sources(kept) == sources(notebooks.made(name)), f"python docs/notebooks.py {name}"
+    outputs = [output for cell in kept.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert any("image/png" in output.get("data", {}) for output in outputs), "it shows no figure"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_a_notebook_runs(name: str) -> None:
+    run = notebooks.run(notebooks.made(name))
+    outputs = [output for cell in run.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+def test_a_notebook_can_be_opened_elsewhere_where_the_project_has_an_address() -> None:
+    assert "Colab" not in notebooks.links("first-energy", None)
+    assert "/github/a/b/blob/main/docs/notebooks/first-energy.ipynb" in notebooks.links(
+        "first-energy", "https://github.com/a/b"
+    )
+    words = notebooks._words(
+        "[`Gradient`][eqprop.Gradient], [a page](x.md), [outside](https://a.b), ![p](q.png)"
+    ).source
+    assert words == "`Gradient`, a page, [outside](https://a.b), ![p](q.png)"

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -14,6 +15,8 @@ from eqprop.verification.base import Check, Claim, Finding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WIDTH = 88  # of a formula: what a page shows without a scroll bar
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,16 @@ def _summary(report: Report) -> list[str]:
 
 
 def _quoted(claim: Claim) -> list[str]:
-    return ["```text", inspect.getdoc(claim) or "", "```"]
+    """What the claim says: its formulas, which are indented or stand first, as they are; its words as a paragraph."""
+    formula, _, words = (inspect.getdoc(claim) or "").partition("\n\n")
+    paragraphs = (part if part.startswith("    ") else part.replace("*", "\\*") for part in words.split("\n\n"))
+    return [
+        "```text",
+        *textwrap.wrap(formula, WIDTH, subsequent_indent="    "),
+        "```",
+        "",
+        *"\n\n".join(paragraphs).split("\n"),
+    ]
 
 
 def _rows(finding: Finding) -> list[str]:
