@@ -23,13 +23,13 @@ def page() -> str:
     return "\n".join([HEAD, *(line for command in get_args(Command) for line in _section(command))])
 
 
-def _section(command: type, above: str = "eqprop") -> list[str]:
-    words = f"{above} {command.__name__.lower()}"
+def _section(command: type, above: str = "eqprop", name: str | None = None) -> list[str]:
+    words = f"{above} {name or command.__name__.lower()}"
     about = inspect.getdoc(command) or ""
     hints = get_type_hints(command, include_extras=True)
-    actions = [kind for field in fields(command) for kind in _subcommands(hints[field.name])]
+    actions = {name: kind for field in fields(command) for name, kind in _subcommands(hints[field.name]).items()}
     positional = "".join(f" {f.name.upper()}" for f in fields(command) if _is_positional(hints[f.name]))
-    more = [line for action in actions for line in _section(action, words)]
+    more = [line for name, action in actions.items() for line in _section(action, words, name)]
     return [f"## {words}" if above == "eqprop" else f"### {words}", "", f"> `{words}{positional}`", "", about, ""] + (
         more or [line for group in _groups(command) for line in group]
     )
@@ -72,10 +72,11 @@ def _choices(hint: Any) -> list[str]:
     return list(dict.fromkeys(choice for part in get_args(hint) for choice in _choices(part)))
 
 
-def _subcommands(hint: Any) -> list[type]:
+def _subcommands(hint: Any) -> dict[str, type]:
+    """The commands of which one is chosen, by the names that they are given."""
     kinds = get_args(hint) if get_origin(hint) is Union or "UnionType" in type(hint).__name__ else ()
-    bare = [get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds]
-    return [kind for kind in bare if is_dataclass(kind)]
+    named = [get_args(kind) for kind in kinds if get_origin(kind) is Annotated]
+    return {about[0].name: kind for kind, *about in named if is_dataclass(kind)}
 
 
 def _is_positional(hint: Any) -> bool:

@@ -48,12 +48,12 @@ def run(notebook: Any) -> Any:
 
 def links(name: str, repository: str | None) -> str:
     """The line below the title of a tutorial: its notebook, and where the project has an address, the same in Colab."""
-    there = f"[:material-download: notebook](../notebooks/{name}.ipynb)"
+    there = f"[This page as a notebook](../notebooks/{name}.ipynb)"
     if repository and "github.com/" in repository:
         place = repository.split("github.com/")[1].strip("/").removesuffix(".git")
         colab = f"https://colab.research.google.com/github/{place}/blob/main/docs/notebooks/{name}.ipynb"
-        there += f" · [:material-google: open in Colab]({colab})"
-    return there + "\n{ .notebook }\n"
+        there += f" · [open it in Colab]({colab})"
+    return f"*{there}*\n"
 
 
 def _code(text: str) -> Any:

@@ -1,6 +1,7 @@
-"""Trains the networks that come with the documentation, and writes their cards: `python docs/pretrained.py docs/models`.
+"""Trains the networks in docs/models, and writes their cards: `python docs/pretrained.py [FOLDER [DATASET …]]`.
 
-A network is a safetensors file for `eqprop.load`. Its settings are those of `eqprop train`; the test set is looked at once.
+A network is a safetensors file for `eqprop.load`. Its settings are those of `eqprop train`; the test set is
+looked at once.
 """
 
 import sys
@@ -14,8 +15,8 @@ from eqprop.study import perform, preset
 
 CARD = """# {name}: {net}, trained on {dataset}
 
-`{file}` ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation. It is for trying things
-out, and for teaching; handwriting from elsewhere is another matter than the data set's.
+`{file}` ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation. It is for trying
+things out, and for teaching; handwriting from elsewhere is another matter than the data set's.
 
 ```python
 import eqprop as ep
@@ -31,8 +32,8 @@ classes = ep.predict(trainer, theta, images).argmax(1)  # images of {shape}: byt
 | test | {test_error:.2%} |
 
 Data: {description}; {examples} for training, in [0, 1], nothing else done to them. Training: the defaults of
-`eqprop train {dataset}` with seed {seed}, {epochs} epochs, {seconds:.0f} seconds. Weights are float32, under the licence of the
-library.
+`eqprop train {dataset}` with seed {seed}, {epochs} epochs, {seconds:.0f} seconds. Weights are
+float32, under the licence of the library.
 
 {footer}
 """

@@ -203,3 +203,43 @@ def test_a_file_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None
         ep.save(tmp_path / "none" / "net.safetensors", TRAINER, THETA)
     with pytest.raises(ep.InputError, match="give the Trainer"):
         ep.save(tmp_path / "net.safetensors", F, THETA)  # pyright: ignore[reportArgumentType]
+
+
+# ---- records for others ----
+
+
+class Kept:
+    """What all three kinds of sinks have in common: they keep what they are told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, dict[str, float]]] = []
+
+
+class Writer(Kept):
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.told.append((step, {name: value}))
+
+
+class Wandb(Kept):
+    def log(self, data: dict[str, float], step: int) -> None:
+        self.told.append((step, data))
+
+
+class Mlflow(Kept):
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        self.told.append((step, metrics))
+
+
+@pytest.mark.parametrize("sink", [Writer(), Wandb(), Mlflow()], ids=lambda sink: type(sink).__name__)
+def test_records_reach_whatever_keeps_track_of_experiments(sink: Kept) -> None:
+    observe, records = ep.track(sink), [{"epoch": n, "train_cost": 1 / n, "seconds": 0.5} for n in (1, 2)]
+    state = TRAINER.init(THETA, ep.Shuffled((ROWS, ONE_HOT)), jax.random.key(0))
+    for record in (None, *records):  # pieces of an epoch have none
+        observe(ep.Progress(state, 1, {}, 0.1, record))
+    joined = {step: {k: v for at, told in sink.told if at == step for k, v in told.items()} for step, _ in sink.told}
+    assert joined == {1: {"train_cost": 1.0, "seconds": 0.5}, 2: {"train_cost": 0.5, "seconds": 0.5}}
+
+
+def test_a_sink_that_keeps_nothing_is_refused() -> None:
+    with pytest.raises(ep.InputError, match="SummaryWriter"):
+        ep.track(print)

@@ -22,6 +22,7 @@ def test_the_page_on_the_command_line_has_every_command_and_option() -> None:
     page = importlib.import_module("commands").page()
     for command in get_args(Command):
         assert f"## eqprop {command.__name__.lower()}\n" in page
+    assert "### eqprop reproduce as-published\n" in page and "### eqprop data fetch\n" in page
     rows = re.findall(r"^\| `(--[\w-]+)` \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
     assert {"--hidden", "--resume", "--claims", "--data-dir", "--beta"} <= {name for name, _, _ in rows}
     assert not [name for name, _, about in rows if not about.strip()], "an option says nothing"
