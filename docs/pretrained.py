@@ -5,6 +5,7 @@ looked at once.
 """
 
 import sys
+import tempfile
 from pathlib import Path
 
 import eqprop as ep
@@ -42,8 +43,8 @@ float32, under the licence of the library.
 def make(dataset: str, folder: Path) -> None:
     examples = data.load(dataset)
     setup = preset(dataset).build(examples)
-    run = Run.create(folder / f"run-{dataset}", setup.experiment.to_dict())
-    trained = perform(setup, run)
+    with tempfile.TemporaryDirectory() as scratch:
+        trained = perform(setup, Run.create(Path(scratch) / "run", setup.experiment.to_dict()))
     result, path = trained.result, folder / f"{dataset}-{setup.name}.safetensors"
     ep.save(path, setup.trainer, trained.state, {"dataset": dataset, "test_error": result["test_error"]})
     entry = next(entry for entry in data.catalogue() if entry.name == dataset)

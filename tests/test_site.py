@@ -10,6 +10,7 @@ import pytest
 
 import eqprop
 from eqprop.cli.main import Command
+from eqprop.data.loading import FILE_SETS, whereabouts
 from eqprop.verification import CLAIMS
 from eqprop.verification.report import WIDTH
 
@@ -62,3 +63,27 @@ def test_versions_agree() -> None:
     assert f'version = "{eqprop.__version__}"' in project
     assert f"version: {eqprop.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"version = {{{eqprop.__version__}}}" in (DOCS / "cite.md").read_text()
+
+
+def test_what_a_newcomer_is_told() -> None:
+    """Where the command is after `make run`, and what a name that is added to the library needs besides."""
+    assert "source $(BIN)/activate" in (ROOT / "Makefile").read_text()
+    assert "source .venv/bin/activate" in (ROOT / "README.md").read_text()
+    assert "docs/api/" in (DOCS / "extending.md").read_text()
+    for name in ("CITATION.cff", "SECURITY.md", "CODE_OF_CONDUCT.md", ".github/workflows/release.yml", ".ci/release"):
+        assert (ROOT / name).is_file() or not (ROOT / ".ci").exists(), name  # a source archive has none of them
+
+
+@pytest.mark.parametrize("card", sorted((DOCS / "models").glob("*.md")), ids=lambda card: card.stem)
+def test_a_network_that_comes_with_the_documentation_is_as_good_as_its_card_says(card: Path) -> None:
+    weights = card.with_suffix(".safetensors")
+    if not weights.exists():
+        pytest.skip("the source archive has cards alone")
+    name = card.stem.partition("-")[0]
+    if name != "digits" and not Path(str(whereabouts(FILE_SETS[name]))).is_dir():
+        pytest.skip(f"{name} is not in the cache")
+    test = eqprop.data.load(name).test
+    classes = eqprop.predict(*eqprop.load(weights), test.x.reshape(-1, *eqprop.data.outline(name).shape)).argmax(1)
+    told = float(re.findall(r"^\| test \| ([\d.]+)% \|$", card.read_text(), flags=re.MULTILINE)[0])
+    assert 100 * (classes != test.labels).mean() == pytest.approx(told, abs=0.011 if name == "mnist" else 0.3)
+    assert weights.stat().st_size < 2_000_000

@@ -8,7 +8,8 @@ import tyro
 from rich.table import Column, Table
 
 from eqprop.cli.console import out, screen
-from eqprop.data import DatasetName, catalogue, fetch
+from eqprop.data import catalogue, fetch
+from eqprop.data.loading import DatasetName
 
 
 @dataclass(frozen=True)

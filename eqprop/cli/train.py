@@ -10,6 +10,7 @@ import tyro
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.data.loading import DatasetName
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.progress import TrainingBar
@@ -70,7 +71,7 @@ class OutputOptions:
 class Train:
     """Train a network by equilibrium propagation, or by one of its relatives."""
 
-    dataset: tyro.conf.Positional[data.DatasetName] = "digits"  # pyright: ignore[reportInvalidTypeForm]
+    dataset: tyro.conf.Positional[DatasetName] = "digits"  # pyright: ignore[reportInvalidTypeForm]
     """the data set; it decides some of the defaults below"""
     network: NamedNetwork = field(default_factory=NamedNetwork)
     cost: CostOptions = field(default_factory=CostOptions)
