@@ -16,7 +16,7 @@ from eqprop.study import perform, preset
 
 CARD = """# {name}: {net}, trained on {dataset}
 
-`{file}` ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation. It is for trying
+[`{file}`]({file}) ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation. It is for trying
 things out, and for teaching; handwriting from elsewhere is another matter than the data set's.
 
 ```python
@@ -33,7 +33,7 @@ classes = ep.predict(trainer, theta, images).argmax(1)  # images of {shape}: byt
 | test | {test_error:.2%} |
 
 Data: {description}; {examples} for training, in [0, 1], nothing else done to them. Training: the defaults of
-`eqprop train {dataset}` with seed {seed}, {epochs} epochs, {seconds:.0f} seconds. Weights are
+`eqprop train {dataset}` with seed {seed}, {epochs} epochs. Weights are
 float32, under the licence of the library.
 
 {footer}

@@ -138,7 +138,8 @@ def test_derivatives_go_back_through_a_fixed_number_of_steps_only_and_that_is_sa
 def test_a_network_is_the_same_after_a_file(tmp_path: Path) -> None:
     ep.save(tmp_path / "net.safetensors", TRAINER, THETA, {"by": "me"})
     trainer, theta = ep.load(tmp_path / "net.safetensors")
-    assert trainer.F.energy == NET and eqx.tree_equal(trainer.F.cost, F.cost) and trainer.rule == TRAINER.rule
+    assert isinstance(trainer.F, ep.Total) and trainer.F.energy == NET
+    assert eqx.tree_equal(trainer.F.cost, F.cost) and trainer.rule == TRAINER.rule
     assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), theta, THETA))
     np.testing.assert_array_equal(ep.predict(trainer, theta, PIXELS), TRAINER.predict(THETA, (ROWS, None)))
     assert checkpoint.read(tmp_path / "net.safetensors")[1]["notes"] == {"by": "me"}
