@@ -16,8 +16,8 @@ from eqprop.study import perform, preset
 
 CARD = """# {name}: {net}, trained on {dataset}
 
-[`{file}`]({file}) ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation. It is for trying
-things out, and for teaching; handwriting from elsewhere is another matter than the data set's.
+[`{file}`]({file}) ({kilobytes} kB) is a Hopfield network of {net} units, trained by Equilibrium Propagation.
+It is for trying things out, and for teaching; handwriting from elsewhere is another matter than the data set's.
 
 ```python
 import eqprop as ep

@@ -41,7 +41,7 @@ from eqprop.energy import (
     smooth_step,
     tanh,
 )
-from eqprop.errors import DivergedError, InputError
+from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
@@ -157,6 +157,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Lanes",
     "Langevin",
     "Lateral",
+    "LearningWarning",
     "Learned",
     "MaxPool",
     "Nudge",

@@ -1,6 +1,7 @@
 """The entry point: which command, and what becomes of an error."""
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import tyro
@@ -8,6 +9,8 @@ import tyro
 from eqprop import __version__
 from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
 from eqprop.cli.console import screen
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
@@ -34,7 +37,10 @@ def main(args: list[str] | None = None) -> int:
         print(f"eqprop {__version__}")
         return 0
     try:
-        parse(args).run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show
+            keep_programs(cache_folder("programs"))
+            parse(args).run()
     except InputError as error:
         return explain("error", error, 2)
     except DivergedError as error:
@@ -82,6 +88,12 @@ def parse(args: list[str]) -> Command:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     return read(train.Train.of(train.usual(command)), args)
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    """A warning as one line among those of the progress."""
+    screen.print("[bold yellow]warning:[/]", end=" ")
+    screen.print(str(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def explain(word: str, reason: object, status: int) -> int:
