@@ -252,7 +252,7 @@ class Graph:
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
         _check_shapes("theta['b']", self.biases, theta["b"])
 
-    def take(self, x: Array) -> Array:
+    def take(self, x: Any) -> Any:
         """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1.
 
         Images become rows where the layer is a vector, and the other way round; channels that come first come last.
@@ -262,10 +262,11 @@ class Graph:
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
         if x.dtype == np.uint8:
             x = np.asarray(x, np.float32) / 255
-        if len(given[1:]) == len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) and given[1:] != shape:
-            x = jnp.moveaxis(x, 1, -1)
-        same_kind = len(given[1:]) == len(shape) == 3
-        return x.reshape(-1, *shape) if prod(given[1:]) == prod(shape) and not same_kind else x
+        if len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) != shape:
+            return np.moveaxis(np.asarray(x), 1, -1)
+        if len(given[1:]) == len(shape) == 3:  # an image with an image's axes is not folded into another
+            return x
+        return x.reshape(-1, *shape) if prod(given[1:]) == prod(shape) else x
 
     @property
     def input_shape(self) -> Shape:
