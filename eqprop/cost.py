@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from math import pi
 from typing import Any
 
 import equinox as eqx
@@ -239,3 +240,37 @@ class CrossEntropy(OutputCost):
         """½ β scale², for β above 0; a negative β only lowers the curvature."""
         # The Hessian of log-sum-exp, diag(p) − ppᵀ, lies between 0 and ½.
         return {self.layer: jnp.maximum(beta, 0) * self.scale**2 / 2}
+
+
+class PhaseError(OutputCost, Clampable):
+    """C = Σ_o 1 − cos(φ_o − (low + (high − low) y_o)), for outputs that are angles φ.
+
+    A target of 0 stands for the phase `low`, a target of 1 for `high`. What is predicted is in the units of y: 0 at
+    `low` and 1 at `high`; whole turns make no difference.
+    """
+
+    low: float = 0.0
+    high: float = pi / 2
+
+    def __check_init__(self) -> None:
+        if not 0 < self.high - self.low < 2 * pi:
+            raise InputError(f"low={self.low!r}, high={self.high!r}: give two phases less than a turn apart, low first")
+
+    def loss(self, output: Array, y: Array) -> Scalar:
+        """Σ 1 − cos((high − low) (output − y))."""
+        return jnp.sum(1 - jnp.cos((self.high - self.low) * (output - y)))
+
+    def predict(self, theta: Theta, s: Layers) -> Array:
+        """(φ − low) / (high − low), with φ within half a turn of the middle between them."""
+        middle = (self.low + self.high) / 2
+        away = super().predict(theta, s) - middle
+        away = away - 2 * pi * jnp.round(jnp.real(away) / (2 * pi))  # the part that is no whole turn
+        return away / (self.high - self.low) + 0.5
+
+    def clamp(self, y: Array) -> Layers:
+        """The phases that the targets stand for."""
+        return {self.layer: self.low + (self.high - self.low) * y}
+
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
+        """|β|: a cosine bends either way."""
+        return {self.layer: jnp.abs(beta)}

@@ -20,9 +20,12 @@ from eqprop.energy.directed import Directed
 from eqprop.energy.feedforward import Feedforward
 from eqprop.energy.graph import Graph
 from eqprop.energy.hopfield import ARCHITECTURES, Hopfield
+from eqprop.energy.memory import Memory
+from eqprop.energy.oscillators import Oscillators
 from eqprop.energy.pooling import POOLINGS, AveragePool, MaxPool, Pooling, SoftmaxPool
 from eqprop.energy.resistive import Resistive
 from eqprop.energy.resistor import Crossbar, Resistors, Wires
+from eqprop.energy.separation import LogSumExp, Power, Separation
 from eqprop.energy.synapse import Dense, Lateral, Synapse
 from eqprop.energy.xie_seung import XieSeung
 
@@ -46,10 +49,15 @@ __all__ = [
     "Hopfield",
     "Interacting",
     "Lateral",
+    "LogSumExp",
     "MaxPool",
+    "Memory",
+    "Oscillators",
     "Pooling",
+    "Power",
     "Resistive",
     "Resistors",
+    "Separation",
     "Shockley",
     "SoftmaxPool",
     "Synapse",

@@ -37,7 +37,12 @@ class Variant(Energy, eqx.Module):
 
     def check_inputs(self, x: Array) -> None:
         """Refuse inputs of a batch that do not fit, pixels that are still bytes, and what ρ does not hear."""
-        self.net.check_inputs(x)
+        self.net.check_inputs(x, self.heard)
+
+    @property
+    def heard(self) -> tuple[float, float] | None:
+        """The range of inputs that the energy tells apart; None: the box of the input layer's ρ."""
+        return None
 
     def take(self, x: Array) -> Array:
         """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1."""

@@ -2,21 +2,26 @@
 
 from eqprop.relax.base import Info, Relaxation, Stepwise, Trace
 from eqprop.relax.block import Block
+from eqprop.relax.flip import Flip
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
 from eqprop.relax.gibbs import Gibbs
 from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 from eqprop.relax.loop import Observer, Settling
+from eqprop.relax.motion import Echo, Motion
 
 __all__ = [
     "Block",
+    "Echo",
+    "Flip",
     "Flow",
     "Forward",
     "Gibbs",
     "Gradient",
     "Info",
     "Langevin",
+    "Motion",
     "Observer",
     "Relaxation",
     "Settling",

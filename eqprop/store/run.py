@@ -141,7 +141,7 @@ class Run:
         if not self.saved:
             return like, [], 0.0
         path = self.folder / "checkpoint.safetensors"
-        state, notes = checkpoint.load(path, like, Notes)
+        state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # which 0.1.0 had not
         check_counters(path, state, len(notes.history))
         return state, records(notes.history), notes.seconds
 

@@ -13,12 +13,17 @@ from eqprop.total.base import (
     require_finite,
     system,
 )
+from eqprop.total.hold import Hold
+from eqprop.total.path import Moving, Path
 from eqprop.total.sum import Clamped, Total
 
 __all__ = [
     "Blocks",
     "Clamped",
+    "Hold",
+    "Moving",
     "Outputs",
+    "Path",
     "System",
     "Total",
     "TotalEnergy",

@@ -5,6 +5,7 @@ from eqprop.train.balance import balanced
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
 from eqprop.train.rates import Cosine, Rated, Staircase
+from eqprop.train.stream import Stream
 from eqprop.train.tracking import track
 from eqprop.train.trainer import Trainer, TrainState, update
 
@@ -22,6 +23,7 @@ __all__ = [
     "Rated",
     "Shuffled",
     "Staircase",
+    "Stream",
     "TrainState",
     "Trainer",
     "Window",
