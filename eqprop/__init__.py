@@ -96,7 +96,7 @@ from eqprop.rule import (
 from eqprop.rule.layer import Layer, layer
 from eqprop.rule.tuning import Tuned, tune_nudge
 from eqprop.state import Space
-from eqprop.store import Run
+from eqprop.store import Run, load, predict, save
 from eqprop.total import (
     Blocks,
     Clamped,
@@ -109,6 +109,7 @@ from eqprop.total import (
     TotalEnergy,
     cost_of,
     energy_of,
+    examples,
     system,
 )
 from eqprop.train import (
@@ -132,6 +133,7 @@ from eqprop.train import (
     Window,
     balanced,
     fit,
+    track,
     update,
 )
 
@@ -264,6 +266,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "data",
     "device",
     "energy_of",
+    "examples",
     "fit",
     "half_sigmoid",
     "hard_sigmoid",
@@ -271,12 +274,16 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "identity",
     "layer",
     "live",
+    "load",
+    "predict",
     "relu6",
+    "save",
     "sigmoid",
     "smooth_step",
     "spice",
     "system",
     "tanh",
+    "track",
     "tune_nudge",
     "update",
     "verify",

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from eqprop import data
+from eqprop.data import cache as cache_module
 from eqprop.data import digits, sources
 from eqprop.data.cache import cache_folder, read_cached
 from eqprop.data.cifar import parse_cifar
@@ -302,6 +303,20 @@ def test_cache_folder_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert cache_folder("mnist") == Path("/var/xdg/eqprop/mnist")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder("mnist") == Path("/home/me/.cache/eqprop/mnist")
+
+
+def test_another_system_has_its_own_cache_folder_and_an_earlier_one_is_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EQPROP_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr(cache_module, "user_cache_path", lambda app, appauthor: tmp_path / "Library" / app)
+    assert cache_folder("mnist") == tmp_path / "Library" / "eqprop" / "mnist"
+    earlier = tmp_path / "xdg" / "eqprop" / "mnist"
+    earlier.mkdir(parents=True)
+    assert cache_folder("mnist") == earlier
+    (tmp_path / "Library" / "eqprop" / "mnist").mkdir(parents=True)
+    assert cache_folder("mnist") == tmp_path / "Library" / "eqprop" / "mnist"
 
 
 def test_load_fetches_once(mnist: FileSet, source: FakeSource, cache: Path) -> None:

@@ -247,7 +247,7 @@ def test_the_command_line_trains_on_a_folder(digits: Path, tmp_path: Path, capsy
     settings = ["--hidden", 30, "--epochs", 3, "--batch-size", 10, "--learning-rate", 0.005]
     assert run("train", f"{digits}/", *settings, "--run-dir", folder, "--json") == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result["net"] == "64-30-10" and result["test_error"] < 15
+    assert result["net"] == "64-30-10" and result["test_error"] < 0.15
     assert run("evaluate", folder, "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["train_error"] == result["train_error"]
     assert run("train", f"{digits}/", "--persistent", "--epochs", 1, "--run-dir", tmp_path / "no") == 2

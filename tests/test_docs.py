@@ -61,8 +61,10 @@ EXAMPLES = (
     "total.base",
     "total.sum",
     "train.epochs",
+    "store.model",
     "train.feed",
     "train.rates",
+    "train.tracking",
     "train.trainer",
     "verification.run",
 )

@@ -51,7 +51,8 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
+    """go on with the run in this folder, by its settings; only --epochs may change, to no fewer than were begun, and
+    not where rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0

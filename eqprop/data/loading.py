@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from eqprop.errors import InputError
 
 NAMES = (digits.NAME, *FILE_SETS)
 MOST_VALID = 10_000  # held out by default of a folder
+DatasetName = Literal[*NAMES]  # pyright: ignore[reportInvalidTypeForm]
 
 Folder = str | os.PathLike[str]
 OnEvent = Callable[[str], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +21,7 @@ Part = Literal["train", "test"]  # of the files that a data set is published in
 Piece = tuple[np.ndarray, np.ndarray]  # what a file holds: images of bytes, and the class of each
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Examples: `x` is float32 (n, features) in [0, 1], `y` is float32 one-hot (n, classes)."""
 
@@ -54,6 +55,9 @@ class Split:
             np.divide(piece, 255, out=x[start:stop], dtype=np.float32)
             start = stop
         return cls.from_labels(x.reshape(len(x), -1), np.concatenate(labels), classes)
+
+    def __repr__(self) -> str:
+        return f"<Split: {len(self):,} examples, x {self.x.shape}, y {self.y.shape}>"
 
     @property
     def v(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +100,7 @@ class Split:
         return Split(self.x[rows], self.y[rows])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """A data set in three parts; `shape` is that of one input before it was flattened.
 
@@ -109,6 +113,25 @@ class Dataset:
     test: Split
     shape: tuple[int, ...]
     classes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {len(split):,}" for name, split in self._parts)
+        return f"<Dataset {self.name}: {parts} inputs of {_times(self.shape)}, {len(self.classes)} classes>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of the parts."""
+        rows = "".join(
+            f"<tr><td>{name}</td><td>{len(split):,}</td><td>{_times(split.x.shape[1:])}</td>"
+            f"<td>{_times(split.y.shape[1:])}</td></tr>"
+            for name, split in self._parts
+        )
+        head = "<tr><th>part</th><th>examples</th><th>inputs</th><th>targets</th></tr>"
+        about = f"{escape(self.name)}: inputs of {_times(self.shape)}, {len(self.classes)} classes"
+        return f"<table><caption>{about}</caption>{head}{rows}</table>"
+
+    @property
+    def _parts(self) -> tuple[tuple[str, Split], ...]:
+        return ("train", self.train), ("valid", self.valid), ("test", self.test)
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -127,6 +150,10 @@ class Dataset:
         whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
         kept = len(whole) - check_valid(valid, valid, len(whole))
         return replace(self, train=whole[:kept], valid=whole[kept:])
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def check_valid(valid: int | None, default: int, available: int) -> int:

@@ -42,6 +42,10 @@ class Energy(abc.ABC):
     def check_inputs(self, x: Data) -> None:  # noqa: B027  (nothing to refuse is the default)
         """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
 
+    def take(self, x: Data) -> Data:
+        """Inputs of a batch in the form that E asks for, where they come in another; by default as they are."""
+        return x
+
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""
         return theta

@@ -1,7 +1,7 @@
 """Coupled oscillators: the XY model, whose units are angles."""
 
 from collections.abc import Mapping
-from math import pi
+from math import inf, pi
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,11 @@ class Oscillators(Variant, Blockwise):
     """
 
     turn: float = pi / 2
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Any: an input is a phase."""
+        return -inf, inf
 
     def __check_init__(self) -> None:
         if not 0 < abs(self.turn) < float("inf"):

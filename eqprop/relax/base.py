@@ -15,6 +15,7 @@ from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
 from eqprop.total import System, TotalEnergy, require_finite, system
+from eqprop.tree import summary
 from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, PyTree, Scalar, State, Theta
 
 
@@ -45,6 +46,14 @@ class Trace(NamedTuple):
     state: State
     energy: Float[Array, "batch time"]
     residual: Float[Array, "batch time"]
+
+    def __repr__(self) -> str:
+        examples, times = jnp.shape(self.energy)
+        ends = ""
+        if not isinstance(self.energy, Tracer):
+            first, last = (float(jnp.mean(self.energy[:, t])) for t in (0, -1))
+            ends = f", energy {first:.4g} → {last:.4g} on average, last residual up to {self.residual[:, -1].max():.1e}"
+        return f"<Trace: {examples} examples, {times - 1} steps{ends}; states {summary(self.state)}>"
 
 
 class Relaxation(eqx.Module):

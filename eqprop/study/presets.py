@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 
-from eqprop.data import outline
+from eqprop.data import NAMES, outline
 from eqprop.study.experiment import IMAGE_ARCHITECTURES, Experiment
 from eqprop.study.methods import METHODS
 from eqprop.study.options import (
@@ -104,14 +104,12 @@ IMAGES = {
     "cifar10": _on_colours("cifar10"),
     "cifar100": _on_colours("cifar100"),
 }
-PRESETS = {
+PRESETS = {name: Experiment(name) for name in NAMES} | {
     "digits": Experiment(
         "digits",
         settling=SettlingOptions(beta=0.9),
         learning=LearningOptions(epochs=20, batch_size=10, decay=0.9),
     ),
-    "mnist": Experiment("mnist"),
-    "fashion": Experiment("fashion"),
     "cifar10": IMAGES["cifar10"],
     "cifar100": IMAGES["cifar100"],
 }
@@ -171,12 +169,13 @@ def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions
 
 
 def _for_images(dataset: str) -> Experiment:
-    """The settings for images; those of a folder are as for a data set whose images are alike."""
+    """The settings for images; those of others are as for a data set whose images are alike."""
     if dataset in IMAGES:
         return IMAGES[dataset]
     height, width, channels = outline(dataset).image
     like = "digits" if min(height, width) < LEAST_SIDE else "mnist" if channels == 1 else "cifar10"
-    return replace(IMAGES[like], dataset=dataset)
+    near = IMAGES[like]
+    return replace(near, dataset=dataset, images=replace(near.images, flip=False))
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:

@@ -159,9 +159,9 @@ class Workshop:
                 trained = perform(setup, run, checkpoint_seconds=checkpoint_seconds, enough=enough, observe=observe)
         except DivergedError as error:
             return self._tell(trial, None, "diverged", why=str(error))
-        result = trained.result
-        pruned = result["epochs"] < epochs
-        self._tell(trial, result["valid_error"], "pruned" if pruned else "done", test_error=result["test_error"])
+        percent = {part: _percent(trained.result[f"{part}_error"]) for part in ("valid", "test")}
+        pruned = trained.result["epochs"] < epochs
+        self._tell(trial, percent["valid"], "pruned" if pruned else "done", test_error=percent["test"])
 
     def _tell(self, trial: Trial, error: float | None, kind: str, **notes: Any) -> None:
         """Let the search know. What is not done counts as worse than all that is."""
@@ -262,3 +262,7 @@ def _pruner(sweep: Sweep) -> optuna.pruners.BasePruner:
         "halving": lambda: optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=4),
         "none": optuna.pruners.NopPruner,
     }["none" if sweep.search == "grid" else sweep.prune]()
+
+
+def _percent(fraction: float | None) -> float | None:
+    return None if fraction is None else round(100 * fraction, 4)

@@ -75,6 +75,11 @@ class Total(System):
         """What the cost compares with the target."""
         return self.cost.predict(theta, s)
 
+    def take(self, v: tuple[Data, Data]) -> tuple[Data, Data]:
+        """Inputs as the energy takes them, and targets as the cost does."""
+        x, y = v
+        return self.energy.take(x), None if y is None else self.cost.take(y, self.space)
+
     def check_data(self, v: tuple[Data, Data]) -> None:
         """Refuse inputs that the energy refuses, and targets that the cost does."""
         if not isinstance(v, tuple | list) or len(v) != 2:

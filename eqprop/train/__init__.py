@@ -7,6 +7,7 @@ from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
 from eqprop.train.rates import Cosine, Rated, Staircase
 from eqprop.train.stream import Stream
+from eqprop.train.tracking import track
 from eqprop.train.trainer import Trainer, TrainState, update
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Window",
     "balanced",
     "fit",
+    "track",
     "update",
 ]

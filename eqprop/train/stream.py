@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.errors import InputError
-from eqprop.train.feed import Batch, Feed, Window, check_arrays
+from eqprop.train.feed import Batch, Feed, Window, checked
 from eqprop.types import Any, Array, Data, Int, Key
 
 Move = Callable[[Array, Data], Data]
@@ -33,7 +33,7 @@ class Stream(Feed):
         for name, value in (("lanes", lanes), ("dwell", dwell), ("batches", batches)):
             if not isinstance(value, int) or value < 1:
                 raise InputError(f"{name}={value!r}: give a positive whole number")
-        check_arrays(v)
+        v = checked(v)
         self.v = jax.tree.map(jnp.asarray, v)
         self.dwell, self.move, self.batches, self.slots = dwell, move, batches, lanes
 
