@@ -68,6 +68,8 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "learning_curves", plots.learning_curves(nets)
     seeds = {float(n + 1): [100 * history[n]["valid_error"] for history in histories] for n in range(EPOCHS)}
     yield "spread", plots.spread({"three seeds": ("epoch", "validation error (%)", {"64-60-10": seeds})})
+    tried = trials(trainer)
+    yield "parallel_coordinates", plots.parallel_coordinates(*tried, log=["learning rate"])
     ratios = {"64-60-10": changes(net, history), "64-60-60-10": changes(deeper, deep_history)}
     yield "weight_changes", plots.weight_changes(ratios)
 
@@ -180,6 +182,20 @@ def following() -> tuple[list[int], dict[str, list[list[float]]]]:
         _, after = ep.fit(trainer, state, feed, epochs=50)
         curves[name] = [[100 * record["train_error"] for record in before + after]]
     return [50 * (k + 1) for k in range(50)], curves
+
+
+def trials(trainer: ep.Trainer) -> tuple[dict[str, list[float]], list[float]]:
+    """Learning rates and nudges by chance, and the validation errors after two epochs."""
+    draw, settings, errors = np.random.default_rng(0), {"learning rate": [], "β": []}, []
+    for _ in range(12):
+        rate, beta = float(10 ** draw.uniform(-4, -1.5)), float(draw.uniform(0.1, 1))
+        one = replace(trainer, rule=replace(rule, nudge=ep.Symmetric(beta)), optimizer=ep.Rated(optax.adam(1.0), rate))
+        start = one.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+        _, history = ep.fit(one, start, feed, digits.valid.v, epochs=2)
+        settings["learning rate"].append(rate)
+        settings["β"].append(beta)
+        errors.append(100 * history[-1]["valid_error"])
+    return settings, errors
 
 
 def changes(which: ep.Hopfield, history: list[dict[str, float]]) -> dict[str, list[float]]:

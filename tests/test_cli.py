@@ -353,6 +353,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "kernel": (5, CONV),
     "padding": ((2,), CONV),
     "pool": ("average", CONV),
+    "weights": ("binary", {}),
     "bias": (0.2, {}),
     "cost": ("cross-entropy", {}),
     "targets": ((0.2, 0.8), {}),

@@ -613,7 +613,7 @@ CIFAR_FOLDERS: dict[str, Callable[[Path], object]] = {
 def test_cifar_is_the_same_however_the_folder_holds_it(cifar: FileSet, cache: Path, tmp_path: Path, way: str) -> None:
     CIFAR_FOLDERS[way](tmp_path / "mine")
     got = data.load("cifar10", folder=tmp_path / "mine")
-    check_pixels(got.train, [0, 9, 1, 8, 2, 7, 3])
+    check_pixels(got.train.in_memory(), [0, 9, 1, 8, 2, 7, 3])
     check_pixels(got.valid, [6, 4, 5])
     check_pixels(got.test, [3, 8, 8])
     assert got.shape == (32, 32, 3) and got.classes[6] == "frog" and got.widths == (3072, 10)
@@ -627,7 +627,7 @@ def test_cifar_100_has_fine_classes(cache: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(FILE_SETS, "cifar100", fake)
     fill(tmp_path / "mine", files={"cifar-100-binary.tar.gz": archive_of(files, "cifar-100-binary")})
     got = data.load("cifar100", folder=tmp_path / "mine")
-    check_pixels(got.train, [99, 19])
+    check_pixels(got.train.in_memory(), [99, 19])
     check_pixels(got.valid, [0])
     check_pixels(got.test, [57])
     assert [got.classes[label] for label in (99, 19, 0, 57)] == ["worm", "cattle", "apple", "pear"]

@@ -29,6 +29,7 @@ PAGES = slow_but(
     [
         *(page for folder in ("tutorials", "since-2017") for page in sorted((DOCS / folder).glob("*.md"))),
         DOCS / "devices.md",
+        DOCS / "large-data.md",
     ],
     DOCS / "tutorials" / "first-energy.md",
 )
@@ -53,6 +54,7 @@ EXAMPLES = (
     "nudge",
     "relax.block",
     "rule.equilibrium",
+    "rule.layer",
     "sklearn.classifier",
     "sklearn.regressor",
     "state",

@@ -55,6 +55,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "weight_changes": lambda: plots.weight_changes(
         {"a net": {"input-hidden": [0.1, 0.2], "hidden-output": [0.3, 0.4]}}
     ),
+    "parallel_coordinates": lambda: plots.parallel_coordinates(
+        {"rate": [0.1, 0.01, 0.001], "layers": ["10", "10x10", "10"]}, [3.0, 2.0, 50.0], log=["rate"], title="a sweep"
+    ),
     "rivals": lambda: plots.rivals({"digits": {"ours": {"EP": HISTORY}, "theirs": {"BP": HISTORY}}}),
     "angles": lambda: plots.angles({"a rule": [90, 45], "another": [80, 70]}),
     "modes": lambda: plots.modes({"a rule": {"cost": [2, 1], "objective": [1, 0]}, "another": {"cost": [3, 2]}}),

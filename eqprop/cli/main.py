@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from eqprop import __version__
-from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, sweep, train, verify
 from eqprop.cli.console import screen
 from eqprop.compile import keep_programs
 from eqprop.data.cache import cache_folder
@@ -27,6 +27,7 @@ Command = (
     | data.Data
     | bench.Bench
     | spice.Spice
+    | sweep.Search
 )
 
 
@@ -62,6 +63,7 @@ def parse(args: list[str]) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[sweep.Search, tyro.conf.subcommand("sweep")]
             | Annotated[live.Live, tyro.conf.subcommand("live")]
             | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
             | Annotated[compare.Compare, tyro.conf.subcommand("compare")]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.train import Feed, InOrder, Shuffled
+from eqprop.train.feed import Augment
+
+if TYPE_CHECKING:
+    from eqprop.data.files import FiledSplit
 
 Part = Literal["train", "test"]  # of the files that a data set is published in
 Piece = tuple[np.ndarray, np.ndarray]  # what a file holds: images of bytes, and the class of each
@@ -70,6 +75,23 @@ class Split:
         mean, square = pixels.mean(axis=0, dtype=np.float64), np.square(pixels).mean(axis=0, dtype=np.float64)
         return mean.astype(np.float32), np.sqrt(np.maximum(square - mean**2, 1e-12)).astype(np.float32)
 
+    def as_images(self, image: tuple[int, ...], mean: np.ndarray | None, unit: np.ndarray | float) -> Split:
+        """The same examples with images of this shape for x; with a mean, (x − mean) / unit of each channel."""
+        x = self.x.reshape(-1, *image)
+        return replace(self, x=x if mean is None else (x - mean) / unit)
+
+    def feed(self, batch_size: int, augment: Augment | None = None, *, shuffle: bool, carry: bool) -> Feed:
+        """Minibatches of these examples."""
+        return (Shuffled if shuffle else InOrder)(self.v, batch_size, augment, carry=carry)
+
+    def in_memory(self) -> Split:
+        """Itself; examples in files are read."""
+        return self
+
+    def pieces(self) -> Iterator[Split]:
+        """All examples, in pieces that fit in memory: as they are there, one."""
+        yield self
+
     def __len__(self) -> int:
         return len(self.x)
 
@@ -80,10 +102,13 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A data set in three parts; `shape` is that of one input before it was flattened."""
+    """A data set in three parts; `shape` is that of one input before it was flattened.
+
+    The training examples may be in files, from which they are read as they are needed.
+    """
 
     name: str
-    train: Split
+    train: Split | FiledSplit
     valid: Split
     test: Split
     shape: tuple[int, ...]
@@ -111,7 +136,7 @@ class Dataset:
     @property
     def widths(self) -> tuple[int, int]:
         """The numbers of inputs and of classes."""
-        return prod(self.train.x.shape[1:]), self.train.y.shape[1]
+        return prod(self.shape), len(self.classes)
 
     @property
     def image(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from eqprop.plots.phases import energy, settling, states
 from eqprop.plots.schematic import circuit
 from eqprop.plots.stream import tracking
 from eqprop.plots.style import FIRST, SECOND, STYLES, styled
+from eqprop.plots.trials import parallel_coordinates
 
 __all__ = [
     "FIRST",
@@ -33,6 +34,7 @@ __all__ = [
     "learning_curves",
     "locking",
     "modes",
+    "parallel_coordinates",
     "receptive_fields",
     "rivals",
     "settling",

@@ -2,6 +2,7 @@
 
 from eqprop.relax.base import Info, Relaxation, Stepwise, Trace
 from eqprop.relax.block import Block
+from eqprop.relax.errors import ErrorDescent
 from eqprop.relax.flip import Flip
 from eqprop.relax.flow import Flow
 from eqprop.relax.forward import Forward
@@ -10,10 +11,12 @@ from eqprop.relax.gradient import Gradient
 from eqprop.relax.langevin import Langevin
 from eqprop.relax.loop import Observer, Settling
 from eqprop.relax.motion import Echo, Motion
+from eqprop.relax.spiking import Spiking
 
 __all__ = [
     "Block",
     "Echo",
+    "ErrorDescent",
     "Flip",
     "Flow",
     "Forward",
@@ -25,6 +28,7 @@ __all__ = [
     "Observer",
     "Relaxation",
     "Settling",
+    "Spiking",
     "Stepwise",
     "Trace",
 ]

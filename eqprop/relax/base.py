@@ -75,6 +75,10 @@ class Relaxation(eqx.Module):
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""
 
+    def with_key(self, key: Key) -> Self:
+        """The relaxation with this key for what it draws, if it has no other; most draw nothing."""
+        return self
+
     @abc.abstractmethod
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
@@ -88,9 +92,13 @@ class Relaxation(eqx.Module):
         """A settling from s at each β of a vector; their axis comes first in what is returned."""
         return jax.vmap(lambda beta: self.settle(F, theta, v, beta, s))(betas)
 
+    def all_steps(self) -> Self:
+        """The relaxation without its tolerance, if it has one: every example takes all steps."""
+        return self
+
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
         """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
-        F = _checked(self, F, v, s)
+        F = checked(self, F, v, s)
         return _ends(self, F, theta, v, beta, s, key)
 
     def __call__(
@@ -100,7 +108,7 @@ class Relaxation(eqx.Module):
 
         In v and s the first axis counts examples; β is one number, or one per example. F may be a plain function.
         """
-        F = _checked(self, F, v, s)
+        F = checked(self, F, v, s)
         return _settle(self, F, theta, v, beta, s, key)
 
 
@@ -125,7 +133,8 @@ def energies(F: System, theta: Theta, v: Data, beta: Number, path: State) -> Arr
     return jax.vmap(of_one, in_axes=(None, 0, 0 if jnp.ndim(beta) else None, 0))(theta, v, beta, path)
 
 
-def _checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
+def checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
+    """F as a system, once neither the relaxation nor F itself refuses anything."""
     F = system(F)
     relaxation.check(F)
     check_batch(F, v, s)
@@ -240,7 +249,7 @@ class Stepwise(Relaxation):
 
         Any number of them is the same program, so that 3 steps and 3 more are 6, to the last bit.
         """
-        return _advance(self, _checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
+        return _advance(self, checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
 
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
@@ -255,10 +264,9 @@ class Stepwise(Relaxation):
 
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
-        return _trace(self.all_steps(), _checked(self, F, v, s), theta, v, beta, s)
+        return _trace(self.all_steps(), checked(self, F, v, s), theta, v, beta, s)
 
     def all_steps(self) -> Self:
-        """The relaxation without its tolerance: every example takes all steps."""
         # `replace` would check numbers again, which have no values while a program is compiled.
         return self if self.tol is None else eqx.tree_at(lambda relaxation: relaxation.tol, self, None)
 

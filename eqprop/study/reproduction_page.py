@@ -136,7 +136,7 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
 
 def iterations(experiment: Experiment) -> str:
     """Those of the free and of the nudged phase."""
-    free, nudged, nudge = experiment.phases
+    free, nudged, nudge, *_ = experiment.phases
     assert isinstance(free, Stepwise) and isinstance(nudged, Stepwise)
     most = "≤ " if free.tol is not None else ""
     return f"{most}{free.steps} / {nudged.steps}" + ("" if nudge.uses_free else ", twice")

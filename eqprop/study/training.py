@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from eqprop.data import FiledSplit, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
@@ -189,10 +190,12 @@ def errors(setup: Setup, theta: Theta, epochs: int) -> dict[str, Any]:
     """The errors of the weights θ on each part of the data, as fractions of the examples."""
     trainer, data = tester(setup), setup.data
     parts = {"train": setup.train, "valid": data.valid, "test": data.test}
-    fractions = {
-        f"{part}_error": round(trainer.measure(theta, split.v)["error"], 6) if len(split) else None
-        for part, split in parts.items()
-    }
+
+    def error(split: Split | FiledSplit) -> float:
+        wrong = sum(len(piece) * trainer.measure(theta, piece.v)["error"] for piece in split.pieces())
+        return round(wrong / len(split), 6)
+
+    fractions = {f"{part}_error": error(split) if len(split) else None for part, split in parts.items()}
     return {
         "dataset": data.name,
         "net": setup.name,

@@ -3,6 +3,7 @@
 from eqprop.total.base import (
     Blocks,
     Outputs,
+    Reversal,
     System,
     TotalEnergy,
     cost_of,
@@ -24,6 +25,7 @@ __all__ = [
     "Moving",
     "Outputs",
     "Path",
+    "Reversal",
     "System",
     "Total",
     "TotalEnergy",

@@ -125,6 +125,22 @@ class Blocks(abc.ABC):
         """For each layer of `block` a bound on ∂²F/∂s² while the other blocks stay put; it is above 0."""
 
 
+class Reversal(abc.ABC):
+    """What asymmetric Equilibrium Propagation asks of a vector field: other dynamics, whose Jacobian is transposed."""
+
+    @property
+    @abc.abstractmethod
+    def reversed(self) -> "System":
+        """A system of the same states, for the data that `held_at` gives.
+
+        At β = 0 its force is 0 where that of the vector field is, and has there the Jacobian Jᵀ.
+        """
+
+    @abc.abstractmethod
+    def held_at(self, theta: Theta, v: Data, s: State) -> Data:
+        """The data of the reversed system that rests at s, a free fixed point of one example."""
+
+
 class Outputs(abc.ABC):
     """What rules ask for that clamp the outputs, as an infinite β would (section 4.1)."""
 

@@ -2,6 +2,7 @@
 
 from eqprop.train.augment import FlipAndCrop
 from eqprop.train.balance import balanced
+from eqprop.train.disk import OnDisk
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
 from eqprop.train.rates import Cosine, Rated, Staircase
@@ -19,6 +20,7 @@ __all__ = [
     "InOrder",
     "Iterated",
     "Lanes",
+    "OnDisk",
     "Progress",
     "Rated",
     "Shuffled",

@@ -237,7 +237,7 @@ class Gathered(Window):
         index = self.order[i]
         v = jax.tree.map(lambda a: a.at[index].get(mode="clip"), self.v)  # a padding row reads the last example
         if self.augment is not None and self.draw is not None:
-            v = jax.vmap(self.augment)(jax.random.split(jax.random.fold_in(self.draw, i), len(index)), v)
+            v = view(self.augment, self.draw, i, v)
         real = index < len(jax.tree.leaves(self.v)[0])
         return Batch(v, real.astype(jnp.float32), _rows(real) if self.carry else index)
 
@@ -253,6 +253,12 @@ class Stacked(Window):
     def batch(self, i: Int[Array, ""]) -> Batch:
         v, weight = jax.tree.map(lambda a: a[i - self.first], (self.v, self.weight))
         return Batch(v, weight, _rows(weight > 0) if self.lanes else jnp.arange(len(weight)))
+
+
+def view(augment: Augment, draw: Key, i: Array, v: Data, rows: slice = slice(None), size: int | None = None) -> Data:
+    """What is seen of minibatch i; v may be some of its rows, of `size` in all, which see what they would in it."""
+    keys = jax.random.split(jax.random.fold_in(draw, i), size or len(jax.tree.leaves(v)[0]))
+    return jax.vmap(augment)(keys[rows], v)
 
 
 def _rows(real: Array) -> Array:
