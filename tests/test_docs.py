@@ -26,7 +26,12 @@ from marks import slow_but
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = slow_but(
-    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md"], DOCS / "tutorials" / "first-energy.md"
+    [
+        *(page for folder in ("tutorials", "since-2017") for page in sorted((DOCS / folder).glob("*.md"))),
+        DOCS / "devices.md",
+        DOCS / "large-data.md",
+    ],
+    DOCS / "tutorials" / "first-energy.md",
 )
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
@@ -44,17 +49,22 @@ EXAMPLES = (
     "device.read",
     "device.writing",
     "energy.graph",
+    "energy.memory",
+    "energy.oscillators",
     "nudge",
     "relax.block",
     "rule.equilibrium",
+    "rule.layer",
     "sklearn.classifier",
     "sklearn.regressor",
     "state",
     "total.base",
     "total.sum",
     "train.epochs",
+    "store.model",
     "train.feed",
     "train.rates",
+    "train.tracking",
     "train.trainer",
     "verification.run",
 )
@@ -80,7 +90,10 @@ def near(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for pages that write files
     if "ep.spice" in page.read_text() and not eqprop.spice.installed():
         pytest.skip("ngspice is not installed: apt-get install ngspice")
     names: dict[str, Any] = {"__name__": page.stem}

@@ -17,6 +17,7 @@ from eqprop.nudge import Symmetric
 from eqprop.store import Run
 from eqprop.store.lock import locked
 from eqprop.store.ranges import Count, Epochs, Positive, Seed, check_options
+from eqprop.store.run import UNIT
 from eqprop.store.schema import from_dict
 from eqprop.train import Feed, Progress, Shuffled
 
@@ -96,9 +97,9 @@ class Recipe:
                 observe=observe,
             )
             parts = {"train": digits.train, "valid": digits.valid, "test": digits.test}
-            errors = {k: 100 * measure(ready, state.theta, split.v)["error"] for k, split in parts.items()}
+            errors = {k: measure(ready, state.theta, split.v)["error"] for k, split in parts.items()}
         result = {"dataset": "digits", "net": self.device, "epochs": self.epochs, "seed": self.seed}
-        result |= {f"{part}_error": round(error, 4) for part, error in errors.items()}
+        result |= {f"{part}_error": round(error, 6) for part, error in errors.items()} | UNIT
         result |= {name: sum(int(record[name]) for record in history) for name in ("repeated", "skipped")}
         result |= {"seconds": round(sum(record["seconds"] for record in history), 1), "run_dir": str(run.folder)}
         run.write_result(result)

@@ -1,19 +1,23 @@
 """The entry point: which command, and what becomes of an error."""
 
 import sys
+import warnings
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
-from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
+from eqprop import __version__
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, sweep, train, verify
 from eqprop.cli.console import screen
 from eqprop.cli.stopping import Stop
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
-learn by being nudged and settling again."""
+learn by being nudged and settling again. `eqprop --version` says which version this is."""
 
 Command = (
     train.Train
@@ -25,14 +29,35 @@ Command = (
     | data.Data
     | bench.Bench
     | spice.Spice
+    | sweep.Search
 )
+COMMANDS: dict[str, type[Command]] = {
+    "train": train.Train,
+    "evaluate": evaluate.Evaluate,
+    "sweep": sweep.Search,
+    "live": live.Live,
+    "reproduce": reproduce.Reproduce,
+    "compare": compare.Compare,
+    "verify": verify.Verify,
+    "data": data.Data,
+    "bench": bench.Bench,
+    "spice": spice.Spice,
+}
+"""The commands by name, in the order of the help."""
 
 
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
+    args = sys.argv[1:] if args is None else args
+    if args[:1] in (["--version"], ["-V"]):
+        print(f"eqprop {__version__}")
+        return 0
     with Stop() as stop:
         try:
-            parse(sys.argv[1:] if args is None else args).run()
+            with warnings.catch_warnings():
+                warnings.showwarning = _show
+                keep_programs(cache_folder("programs"))
+                parse(args).run()
         except InputError as error:
             return explain("error", error, 2)
         except DivergedError as error:
@@ -51,17 +76,9 @@ def parse(args: list[str]) -> Command:
     """
 
     def read(default: train.Train, args: list[str]) -> Command:
-        commands: Any = (
-            Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
-            | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
-            | Annotated[live.Live, tyro.conf.subcommand("live")]
-            | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
-            | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
-            | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
-            | Annotated[data.Data, tyro.conf.subcommand("data")]
-            | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
-            | Annotated[spice.Spice, tyro.conf.subcommand("spice")]
-        )
+        first = Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
+        others = (Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items() if name != "train")
+        commands: Any = Union[(first, *others)]
         return tyro.cli(
             commands,
             prog="eqprop",
@@ -80,6 +97,12 @@ def parse(args: list[str]) -> Command:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     return read(train.Train.of(train.usual(command)), args)
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    """A warning as one line among those of the progress."""
+    screen.print("[bold yellow]warning:[/]", end=" ")
+    screen.print(str(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def explain(word: str, reason: object, status: int) -> int:

@@ -17,6 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.energy import ARCHITECTURES, Hopfield
 from eqprop.errors import InputError
 from eqprop.memory import check_memory
@@ -154,6 +156,7 @@ class Network(BaseEstimator):
     def _learn(
         self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, *, fresh: bool, epochs: int, hold_out: bool = False
     ) -> Self:
+        keep_programs(cache_folder("programs"))  # for the workers of n_jobs, each of which would compile all of them
         rng = check_random_state(self.random_state)
         rows = in_order(X, Y)
         rows = rows[weight[rows] > 0]

@@ -5,11 +5,14 @@ from functools import cache, cached_property
 from math import ceil, inf, isfinite
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
-from eqprop.data import NAMES, Dataset, Split
+from eqprop.data import NAMES, Dataset, FiledSplit, Split
+from eqprop.data.loading import is_folder
 from eqprop.device import Exact, Reading, Writing
 from eqprop.energy import (
     ACTIVATIONS,
@@ -21,15 +24,17 @@ from eqprop.energy import (
     Hopfield,
     Resistive,
     Shockley,
+    binarised,
 )
 from eqprop.errors import InputError
 from eqprop.memory import check_memory, size
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
-from eqprop.relax import Block, Gradient, Langevin, Relaxation
+from eqprop.relax import Block, Gradient, Langevin, Relaxation, Spiking
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
+from eqprop.rule.tuning import tune_nudge
 from eqprop.store.ranges import MOST_STEPS, check_options
 from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
@@ -44,8 +49,17 @@ from eqprop.study.options import (
     SettlingOptions,
 )
 from eqprop.total import Total
-from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
-from eqprop.types import Key, Shape, Theta
+from eqprop.train import (
+    Cosine,
+    Feed,
+    FlipAndCrop,
+    Rated,
+    Staircase,
+    Trainer,
+    TrainState,
+    balanced,
+)
+from eqprop.types import Array, Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
     "one-sided": OneSided,
@@ -57,11 +71,18 @@ IMAGE_ARCHITECTURES = ("conv", "residual")
 MOST_LAYERS = 256
 LEAST_BETA = 1e-6
 MEASURED = 1000  # examples that are measured at a time
-IDLE_BY_METHOD = (  # what only settling by the settings takes; the rest shapes the training state, whatever the method
-    *("nudge", "beta", "order", "relaxation", "omega", "nudged_relaxation", "epsilon", "free_steps", "nudged_steps"),
-    *("tol", "accelerate", "temperature"),
-)
+# Unless the method uses them, these reach no rule; others do, or shape the training state, whatever the method.
+IDLE_BY_METHOD = ("nudge", "beta", "order", "omega", "epsilon", "free_steps", "nudged_steps", "temperature")
 VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
+
+
+class Told(eqx.Module):
+    """A number to be watched that does not change; it is data, so that another one compiles nothing."""
+
+    value: float
+
+    def __call__(self, theta: Theta) -> Array:
+        return jnp.asarray(self.value)
 
 
 class Setup(NamedTuple):
@@ -78,10 +99,10 @@ class Setup(NamedTuple):
 
     experiment: "Experiment"
     data: Dataset
-    train: Split
+    train: Split | FiledSplit
     net: Network
     trainer: Trainer
-    feed: Arrays
+    feed: Feed
     state: TrainState
 
     @property
@@ -104,8 +125,10 @@ class Experiment:
     devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        if self.dataset not in NAMES:
-            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
+        if self.dataset not in NAMES and not is_folder(self.dataset):
+            raise InputError(
+                f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}; or a folder, as ./{self.dataset}"
+            )
         self._check_ranges()
         layers = self.depth + self.reads_out
         if len(rates := self.learning.learning_rate) not in (0, 1, layers):
@@ -120,10 +143,17 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
+        for name in ("surrogate", "tune"):
+            if getattr(self.settling, name) and name not in self.method.uses:
+                raise InputError(f"{name}: method={self.learning.method!r} cannot do that; choose equilibrium")
+        if self.settling.tune and self.settling.growth != 1:
+            raise InputError(f"tune and growth={self.settling.growth} exclude each other: leave one out")
         if self.settling.carry and (self.settling.persistent or self.method.persistent):
             raise InputError(
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
             )
+        self._check_moving()
+        self._check_spiking()
         self._check_images()
         self._check_circuit()
         self._check_gains()
@@ -190,6 +220,37 @@ class Experiment:
         except InputError as error:
             raise InputError(f"cost={self.cost.cost!r} with method={self.learning.method!r}: {error}") from error
 
+    def _check_moving(self) -> None:
+        """Refuse what would make another step of the weights than the one that they took."""
+        chosen = self.learning
+        others = {"momentum": chosen.momentum, "weight_decay": chosen.weight_decay, "balance": chosen.balance}
+        if self.method.moving and (chosen.optimizer != "sgd" or any(others.values())):
+            name, value = next(((k, v) for k, v in others.items() if v), ("optimizer", chosen.optimizer))
+            raise InputError(
+                f"{name}={value} with method={chosen.method!r}, whose weights move by gradient descent while the "
+                "network settles: give --optimizer sgd, without momentum, weight decay and balance"
+            )
+
+    def _check_spiking(self) -> None:
+        """Refuse spikes without rates, or with a rule that draws no new ones, and settings that do nothing for them."""
+        chosen = self.settling
+        if chosen.relaxation != "spiking":
+            return
+        if not isinstance(self.method.rule(self._phases()), TwoPhase):
+            raise InputError(
+                f"relaxation='spiking' with method={self.learning.method!r}, which contrasts no two phases of spikes: "
+                "choose equilibrium, vector-field, …"
+            )
+        if self.network.activation != "hard_sigmoid" or self.convolves or self.resists:
+            raise InputError(
+                f"relaxation='spiking' with activation={self.network.activation!r}, "
+                f"architecture={self.network.architecture!r}: spikes need rates from 0 to 1, those of hard sigmoids"
+            )
+        usual = SettlingOptions()
+        for name in ("nudged_relaxation", "omega", "tol", "accelerate", "precision", "order"):
+            if getattr(chosen, name) != getattr(usual, name):
+                raise InputError(f"{name}={getattr(chosen, name)} does nothing for spikes: leave it out")
+
     def _check_gains(self) -> None:
         gains = self.network.gains
         if gains and len(gains) != (count := len(self._synapse_names()) + self.reads_out):
@@ -234,6 +295,8 @@ class Experiment:
                 if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
             return
+        if net.weights != usual.weights:
+            raise InputError(f"weights={net.weights!r}: conductances have no sign; leave it out")
         if net.activation != usual.activation or net.bias != usual.bias:
             raise InputError("a circuit has diodes and rails: leave --activation and --bias out")
         if self.circuit.diode == "ideal" and (self.circuit.saturation, self.circuit.ideality) != (1e-7, 1.0):
@@ -314,7 +377,7 @@ class Experiment:
         by_method = f"method={learning.method} does not use it"
         idle = {name: by_method for name in IDLE_BY_METHOD if name not in uses}
         kinds = {chosen.relaxation, chosen.nudged_relaxation or chosen.relaxation} if "relaxation" in uses else set()
-        if "epsilon" in uses and not (self.method.noise or self.method.path or "gradient" in kinds):
+        if "epsilon" in uses and kinds == {"block"} and not (self.method.noise or self.method.path):
             idle["epsilon"] = "block descent takes no steps of size ε"
         if "block" not in kinds:
             idle |= {name: idle.get(name, "no phase settles by block descent") for name in ("omega", "order")}
@@ -372,12 +435,15 @@ class Experiment:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
         data = self.prepare(data)
         train = self.training_part(data)
-        kind = Shuffled if self.learning.shuffle else InOrder
-        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
+        batch, shuffle = self.learning.batch_size, self.learning.shuffle
+        feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         self._check_memory(net, len(train) + len(data.valid))
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
-        state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
+        theta = self._theta(net, trainer, init_key)
+        if self.settling.tune:
+            trainer = self._tuned(trainer, theta, feed, train_key)
+        state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 
     def _check_memory(self, net: Network, examples: int) -> None:
@@ -394,16 +460,26 @@ class Experiment:
             "lower --hidden or --batch-size",
         )
 
+    def _tuned(self, trainer: Trainer, theta: Theta, feed: Feed, key: Key) -> Trainer:
+        """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
+        v, weight, _ = next(feed.epoch(key))
+        v = jax.tree.map(lambda a: a[weight > 0], v)
+        rule: Any = trainer.rule
+        tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
+        return replace(
+            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
+        )
+
     def prepare(self, data: Dataset) -> Dataset:
         """The data set as the network takes it: for convolutions, images, which may be normalised."""
         if not self.convolves:
             return data
-        parts = {"train": data.train, "valid": data.valid, "test": data.test}
-        images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
+        mean, unit = None, 1.0
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
             unit = deviation * self.images.deviations
-            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        images: Any = {part: split.as_images(data.image, mean, unit) for part, split in parts.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -433,7 +509,7 @@ class Experiment:
         side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
         return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 
-    def training_part(self, data: Dataset) -> Split:
+    def training_part(self, data: Dataset) -> Split | FiledSplit:
         """The training examples that the experiment uses; refused if there are not enough."""
         wanted, available = self.learning.train, len(data.train)
         if wanted is not None and wanted > available:
@@ -455,7 +531,7 @@ class Experiment:
         optimizer = Rated(plain, self._rates(net), self._schedule(batches))
         trainer = Trainer(
             Total(net, cost),
-            self._rule(batches),
+            self._rule(net, batches),
             self._writing().behind(optimizer) if self.resists else optimizer,
             persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
@@ -521,21 +597,30 @@ class Experiment:
                 f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"
             ) from error
 
-    def _rule(self, batches: int) -> Rule:
+    def _rule(self, net: Network, batches: int) -> Rule:
         phases, growth = self.phases, self.settling.growth
+        if self.method.moving:
+            phases = phases._replace(rates=self._rates(net), schedule=self._schedule(batches))
         if growth != 1:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
         rule = self.method.rule(phases)
+        if self.settling.surrogate:
+            rule = replace(rule, surrogate=True)  # pyright: ignore[reportCallIssue]  (Equilibrium Propagation)
         if not self.resists or isinstance(reading := self._reading(), Exact):
             return rule
         return replace(rule, reading=reading)  # pyright: ignore[reportCallIssue]  (a rule that reads)
 
     def _phases(self) -> Phases:
         chosen = self.settling
+        if chosen.relaxation == "spiking":
+            free = self._spiking(chosen.free_steps)
+            return Phases(free, self._spiking(chosen.nudged_steps or free.steps), self._nudge())
         if self.method.noise:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
+        if self.method.moving:  # in each of all steps
+            kind = kind or chosen.relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
         free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared, order=chosen.order)
         nudged = self._relaxation(
@@ -548,9 +633,13 @@ class Experiment:
         steps = chosen.free_steps or _iterations(7 * self.depth, chosen.epsilon)
         return Langevin(chosen.temperature, chosen.epsilon, burn_in=steps // 2, samples=steps - steps // 2, thin=1)
 
+    def _spiking(self, steps: int | None) -> Spiking:
+        steps = steps or _iterations(7 * self.depth, self.settling.epsilon)
+        return Spiking(self.settling.epsilon, burn_in=steps // 2, samples=steps - steps // 2)
+
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
-        beta = usual if self.settling.beta is None else self.settling.beta
+        beta = (self.method.beta or usual) if self.settling.beta is None else self.settling.beta
         if self.settling.nudge == "asymmetric":
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)
@@ -574,6 +663,11 @@ class Experiment:
 
 def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     """The layers and synapses; `outputs` is None where a readout takes their place."""
+    net = _real_layers(chosen, inputs, outputs)
+    return binarised(net) if chosen.weights == "binary" else net
+
+
+def _real_layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     activation = ACTIVATIONS[chosen.activation]
     if not isinstance(inputs, tuple):
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)

@@ -53,6 +53,9 @@ class NetworkOptions:
     networks start better at 0.5"""
     gains: tuple[Positive, ...] = ()
     """a gain for each synapse in order, the readout last; none: the same for all"""
+    weights: Literal["real", "binary"] = "real"
+    """binary: those of a synapse are ±α, with the signs of real ones that learn and α the mean of their absolute
+    values; biases are real"""
     bias: Finite = 0.0
     """initial biases of the outputs; those of hidden layers are 0"""
 
@@ -83,13 +86,14 @@ class SettlingOptions:
     """which values of β are compared: 0 and β, 0 and ±β by chance, β and −β, β and −1 / N, or six points on a
     circle of radius β in the complex plane (smooth activations only)"""
     beta: Finite | None = None
-    """strength of the nudge, β; None: 1 / N with N hidden and output layers"""
+    """strength of the nudge, β; None: 1 / N with N hidden and output layers, or what suits the method"""
     growth: Factor = 1.0
     """β is multiplied by it after each epoch"""
     order: Literal["forward", "both"] = "forward"
     """block descent in the free phase: from input to output, or there and back in each step, as for images"""
-    relaxation: Literal["block", "gradient"] = "block"
-    """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
+    relaxation: Literal["block", "gradient", "spiking"] = "block"
+    """block descent, the paper's clipped gradient step, or the same with random spikes in place of rates, in all
+    phases; for fully connected networks the default is the latter, as
     synapses within a layer make the steps of block descent short"""
     omega: Finite | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
@@ -97,12 +101,13 @@ class SettlingOptions:
     """relaxation of the nudged phases, which then take all their steps: tol and accelerate are for the free phase
     only; None: as in the free phase"""
     epsilon: Positive = 0.5
-    """step size of the gradient step, ε; with noise, the step of time"""
+    """step size of the gradient step and of spiking units, ε; with noise, the step of time"""
     free_steps: Steps | None = None
-    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient; with noise,
-    of every phase, the second half of which is averaged"""
+    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient or by spikes;
+    with noise, of every phase; of those with noise or spikes, the second half is averaged"""
     nudged_steps: Steps | None = None
-    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers"""
+    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers, or as in
+    the free phase if by spikes"""
     tol: Tolerance | None = None
     """let an example rest once its residual is at most this; None: always take all steps"""
     accelerate: bool = False
@@ -114,6 +119,11 @@ class SettlingOptions:
     bfloat16 takes a strong nudge: about 0.5"""
     carry: bool = False
     """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
+    surrogate: bool = False
+    """keep L in the history, the objective whose exact gradient EP follows at this β; an energy for each phase more"""
+    tune: bool = False
+    """choose β before the first minibatch, such that the estimated error of the gradient is least there; the search
+    begins at --beta"""
     temperature: AtLeastZero = 0.001
     """strength of the noise, T: states follow e^(−F/T)"""
 
