@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import jax
 
 from eqprop.errors import InputError
-from eqprop.store.ranges import Count, Epochs, HeldOut, Seed, check_options
+from eqprop.store.ranges import Count, Epochs, Finite, HeldOut, Seed, check_options
 from eqprop.store.run import Record
 from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
 from eqprop.study.experiment import Experiment
@@ -73,8 +73,8 @@ class ImageCampaign(Campaign):
     """Which data sets, trained in which ways, and for how long.
 
     epochs, train, valid: in place of those of the data set.
-    narrow: Count
-    minutes: Finite | None
+    narrow: the channels of each layer are divided by it.
+    minutes: a training ends with the last epoch that fits in; None: when its epochs are done.
     """
 
     command: ClassVar[str] = "eqprop reproduce images"
@@ -86,8 +86,8 @@ class ImageCampaign(Campaign):
     epochs: Epochs | None = None
     train: Count | None = None
     valid: HeldOut | None = None
-    narrow: int = 1
-    minutes: float | None = None
+    narrow: Count = 1
+    minutes: Finite | None = None
     seed: Seed = 0
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from eqprop.errors import InputError
 from eqprop.store import Run
-from eqprop.store.ranges import Count, Epochs, HeldOut, check_options
+from eqprop.store.ranges import Count, Epochs, Finite, HeldOut, Seed, Seeds, check_options
 from eqprop.store.run import Record
 from eqprop.study import paper
 from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
@@ -23,10 +23,10 @@ class Reproduction(Campaign):
 
     mode: "as-written", "as-published" or "fast".
     nets: which of `NETS`.
-    seed: Seed
-    seeds: Seeds
+    seed: the first seed. As published, a seed is given up if an output dies, and the next one is taken.
+    seeds: from how many seeds the first network is trained, to see the spread; the others are trained from one.
     epochs, train, valid: in place of the full ones.
-    minutes: Finite | None
+    minutes: a network's training ends with the last epoch that fits in; None: when its epochs are done.
     """
 
     command: ClassVar[str] = "eqprop reproduce"
@@ -35,12 +35,12 @@ class Reproduction(Campaign):
 
     mode: Literal["as-written", "as-published", "fast"]
     nets: tuple[Net, ...] = ("1", "2", "3", "fashion")
-    seed: int = 0
-    seeds: int = 1
+    seed: Seed = 0
+    seeds: Seeds = 1
     epochs: Epochs | None = None
     train: Count | None = None
     valid: HeldOut | None = None
-    minutes: float | None = None
+    minutes: Finite | None = None
 
     def __post_init__(self) -> None:
         check_options(self)
