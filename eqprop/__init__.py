@@ -97,6 +97,8 @@ from eqprop.train import (
     Window,
     balanced,
     fit,
+    mesh,
+    shardings,
     update,
 )
 
@@ -202,6 +204,8 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "device",
     "energy_of",
     "fit",
+    "mesh",
+    "shardings",
     "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",

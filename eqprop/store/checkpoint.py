@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
 from eqprop.errors import InputError
 from eqprop.store.atomic import write_atomic
+from eqprop.train.layout import lay, whole
 from eqprop.tree import named
 
 NOTES, SUM = "notes", "sha256"
@@ -79,11 +81,13 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(leaf: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+    return np.asarray(whole(jax.random.key_data(leaf) if _is_key(leaf) else leaf), order="C")
 
 
 def _like(array: np.ndarray, leaf: Any) -> jax.Array:
-    restored = jnp.asarray(array)
+    """The array as the leaf lies: on one device, or on those of a mesh."""
+    where = leaf.sharding if isinstance(leaf, jax.Array) else None
+    restored = lay(array, where) if isinstance(where, NamedSharding) else jnp.asarray(array)
     return jax.random.wrap_key_data(restored, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else restored
 
 

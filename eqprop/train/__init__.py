@@ -4,6 +4,7 @@ from eqprop.train.augment import FlipAndCrop
 from eqprop.train.balance import balanced
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
+from eqprop.train.layout import mesh, shardings
 from eqprop.train.rates import Cosine, Rated, Staircase
 from eqprop.train.trainer import Trainer, TrainState, update
 
@@ -26,5 +27,7 @@ __all__ = [
     "Window",
     "balanced",
     "fit",
+    "mesh",
+    "shardings",
     "update",
 ]

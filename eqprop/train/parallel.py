@@ -1,0 +1,60 @@
+"""A minibatch shared by several devices.
+
+Each device learns from its rows inside of `shard_map`, so that devices settle without a word to each other: a loop that
+went on while any example of any device moves would take a message in every step. One sum per update makes the gradient
+and the metrics of the whole minibatch. Where θ is divided too, XLA divides the products as the shardings of θ say.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from eqprop.train.feed import Batch
+from eqprop.train.layout import EXAMPLES
+from eqprop.train.rows import key_of_rows
+from eqprop.types import Key
+
+NOWHERE = np.iinfo(np.int32).max
+"""The slot of a row that has no particle."""
+
+
+class Shard(NamedTuple):
+    """What a device has of a minibatch: its rows of what was given, and how it comes to speak of the whole.
+
+    rows: its rows.
+    key: draws for each row what the row would have in the whole minibatch; None: what is random is always the same.
+    """
+
+    rows: Any
+    key: Key | None
+
+
+def spread(mesh: Mesh, function: Callable[[Shard], tuple[Any, Any]], rows: Any, key: Key) -> tuple[Any, Any]:
+    """What function(shard) returns on each device: its sums, added up over all, and its rows, beside each other.
+
+    The rows are those of arrays whose first axis counts examples, and which the devices divide. All sums are one message.
+    """
+    row, whole = PartitionSpec(EXAMPLES), PartitionSpec()
+
+    def one(rows: Any, key: Key) -> tuple[Any, Any]:
+        count = len(jax.tree.leaves(rows)[0])
+        sums, states = function(Shard(rows, key_of_rows(key, jax.lax.axis_index(EXAMPLES) * count, count)))
+        return jax.lax.psum(sums, EXAMPLES), states
+
+    shared = jax.shard_map(
+        one, mesh=mesh, in_specs=(row, whole), out_specs=(whole, row), axis_names={EXAMPLES}, check_vma=False
+    )
+    return shared(rows, key)
+
+
+def fill_up(batch: Batch, mesh: Mesh) -> Batch:
+    """A minibatch with padding rows, if need be, so that every device has as many rows as the others."""
+    more = -len(batch.weight) % mesh.shape[EXAMPLES]
+    if not more:
+        return batch
+    v = jax.tree.map(lambda a: jnp.pad(a, [(0, more)] + [(0, 0)] * (jnp.ndim(a) - 1)), batch.v)
+    return Batch(v, jnp.pad(batch.weight, (0, more)), jnp.pad(batch.slot, (0, more), constant_values=NOWHERE))
