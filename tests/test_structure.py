@@ -37,6 +37,7 @@ ROOMS = [
     "verification",
     "study",
     "progress",
+    "cluster",
     "sklearn",
     "page",
     "cli",

@@ -1,5 +1,5 @@
 """What is kept on disk: atomic files, checkpoints, the folders of runs."""
 
-from eqprop.store.run import Run
+from eqprop.store.run import Follower, Run
 
-__all__ = ["Run"]
+__all__ = ["Follower", "Run"]

@@ -109,8 +109,10 @@ class Run:
         return theta, notes["epochs"]
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Keep the settings."""
-        write_json(self.folder / "config.json", config)
+        """Keep the settings, if they are not those that are kept already."""
+        path = self.folder / "config.json"
+        if not path.exists() or self.config != config:
+            write_json(path, config)
 
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
@@ -120,3 +122,27 @@ class Run:
     def write_result(self, result: dict[str, Any]) -> None:
         """Keep what came of it, which ends the run."""
         write_json(self.folder / "result.json", result)
+
+
+class Follower(Run):
+    """The run as a process has it that trains together with the first one, which alone writes.
+
+    All must see the same folder when they go on with a run. Before the first checkpoint it need not be there.
+    """
+
+    def clear_leftovers(self) -> None:
+        """Leave them to the first process."""
+
+    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
+        """Take part in gathering a state that lies on the devices of all processes."""
+        checkpoint.flattened(state)
+        checkpoint.flattened(state.theta)
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Leave it to the first process."""
+
+    def write_history(self, history: list[Record]) -> None:
+        """Leave it to the first process."""
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Leave it to the first process."""

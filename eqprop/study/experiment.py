@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import optax
+from jax.sharding import Mesh
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, Split
@@ -313,13 +314,17 @@ class Experiment:
         """How the network settles, and how it is nudged in the first epoch; refuses what it cannot take."""
         return self._phases()
 
-    def build(self, data: Dataset) -> Setup:
-        """All that training needs, for a data set; done once for each training, as it takes a moment."""
+    def build(self, data: Dataset, mesh: Mesh | None = None) -> Setup:
+        """All that training needs, for a data set; done once for each training, as it takes a moment.
+
+        `mesh`: devices to train on together.
+        """
         data = self.prepare(data)
         train = self.training_part(data)
         kind = Shuffled if self.learning.shuffle else InOrder
         feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
+        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)

@@ -3,6 +3,7 @@
 A mesh has two axes. Along `examples`, devices share each minibatch; along `units`, they share θ.
 """
 
+import hashlib
 from typing import Any
 
 import jax
@@ -20,23 +21,25 @@ EXAMPLES, UNITS = "examples", "units"
 def mesh(devices: int | None = None, *, units: int = 1) -> Mesh:
     """A mesh of devices to train on: `Trainer(…, mesh=mesh())`.
 
-    devices: how many, of all that the processes have together; None: all.
+    devices: how many of each process; None: all.
     units: over so many devices the weights are spread, for layers that do not fit on one; the rest share the examples.
 
         >>> mesh(1).shape
         OrderedDict({'examples': 1, 'units': 1})
     """
-    there = jax.devices()
-    count = len(there) if devices is None else devices
-    if not isinstance(count, int) or not 1 <= count <= len(there):
+    there, each = jax.devices(), jax.local_device_count()
+    if devices is not None and (not isinstance(devices, int) or not 1 <= devices <= each):
         raise InputError(
-            f"devices={devices!r}: there are {len(there)}; on a CPU, jax.config.update('jax_num_cpu_devices', N) makes "
-            "N of one, before JAX computes anything"
+            f"devices={devices!r}: there are {each}; jax.config.update('jax_num_cpu_devices', N) makes N of one CPU, "
+            "before JAX computes anything"
         )
+    by_process = [[d for d in there if d.process_index == process] for process in range(jax.process_count())]
+    there = [device for own in by_process for device in own[:devices]]
+    count = len(there)
     if not isinstance(units, int) or units < 1 or count % units:
         raise InputError(f"units={units!r}: give a number that divides the {count} devices")
     return jax.make_mesh(
-        (count // units, units), (EXAMPLES, UNITS), axis_types=(AxisType.Auto, AxisType.Auto), devices=there[:count]
+        (count // units, units), (EXAMPLES, UNITS), axis_types=(AxisType.Auto, AxisType.Auto), devices=there
     )
 
 
@@ -111,6 +114,16 @@ def spans_processes(mesh: Mesh | None) -> bool:
 def agreed(mesh: Mesh | None, value: float) -> float:
     """The value of the first process, for what would be another in each, as a time; all must ask at once."""
     return float(multihost_utils.broadcast_one_to_all(np.float32(value))) if spans_processes(mesh) else value
+
+
+def require_same(mesh: Mesh | None, text: str, what: str) -> None:
+    """Refuse to go on, in all processes, if one has another text; all must ask at once."""
+    if not spans_processes(mesh):
+        return
+    own = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint32)
+    found = np.asarray(multihost_utils.process_allgather(own))
+    if odd := np.flatnonzero((found != found[0]).any(axis=1)).tolist():
+        raise InputError(f"{what} of process {odd[0]} differ from those of process 0: start all by the same command")
 
 
 def whole(leaf: Any) -> np.ndarray:

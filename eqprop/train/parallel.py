@@ -36,7 +36,7 @@ class Shard(NamedTuple):
 def spread(mesh: Mesh, function: Callable[[Shard], tuple[Any, Any]], rows: Any, key: Key) -> tuple[Any, Any]:
     """What function(shard) returns on each device: its sums, added up over all, and its rows, beside each other.
 
-    The rows are those of arrays whose first axis counts examples, and which the devices divide. All sums are one message.
+    `rows` are arrays whose first axis counts examples, which the devices divide. All sums are one message.
     """
     row, whole = PartitionSpec(EXAMPLES), PartitionSpec()
 
