@@ -23,6 +23,7 @@ Name = Literal[
     "sweeps",
     "circuits",
     "live",
+    "parallel",
     "versions",
 ]
 
@@ -47,6 +48,7 @@ def main(
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
     - live: the live page in a browser: paint, answers, frames
+    - parallel: two processes that train together beside one alone
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

@@ -109,12 +109,12 @@ def divided(limit: int) -> dict[str, float]:
     G, rule = ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(ep.Symmetric(0.5), FORWARD, BACKWARD)
     feed, found = ep.Shuffled(examples(), batch_size=12), []
     for mesh in (None, ep.mesh(4, units=4), ep.mesh(4, units=2)):
-        trainer = ep.Trainer(G, rule, optax.adam(0.01), mesh=mesh)
+        trainer = ep.Trainer(G, rule, optax.sgd(0.1, momentum=0.9), mesh=mesh)
         theta = net.init(jax.random.key(0))
         if mesh is not None:  # drawn where it will lie
             theta = jax.jit(net.init, out_shardings=ep.shardings(theta, mesh))(jax.random.key(0))
         state = trainer.advance(trainer.init(theta, feed, jax.random.key(1)), feed, 3)
-        parts = [part for leaf in jax.tree.leaves(state.theta) for part in leaf.addressable_shards]
+        parts = [part for leaf in jax.tree.leaves((state.theta, state.optimizer)) for part in leaf.addressable_shards]
         most = max(sum(part.data.nbytes for part in parts if part.device == device) for device in jax.devices())
         found.append((state, most))
     (alone, all_of_it), *spread = found
@@ -141,7 +141,7 @@ def main() -> None:
     with nullcontext() if place is None else Watch(place, print):
         result: dict[str, Any] = dict(differences(chosen.cases, counts))
         if chosen.more:
-            result |= {"resumed": resumed(chosen.out.parent), "divided": divided(limit=400_000)}
+            result |= {"resumed": resumed(chosen.out.parent), "divided": divided(limit=500_000)}
         if jax.process_index() == 0:
             chosen.out.write_text(json.dumps(result))
 

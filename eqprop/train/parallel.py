@@ -38,6 +38,8 @@ def spread(mesh: Mesh, function: Callable[[Shard], tuple[Any, Any]], rows: Any, 
 
     `rows` are arrays whose first axis counts examples, which the devices divide. All sums are one message.
     """
+    if mesh.shape[EXAMPLES] == 1:  # θ may be divided, the examples are not
+        return function(Shard(rows, key))
     row, whole = PartitionSpec(EXAMPLES), PartitionSpec()
 
     def one(rows: Any, key: Key) -> tuple[Any, Any]:
