@@ -1,14 +1,20 @@
 """Several devices and several processes learn what one learns."""
 
 import json
+import os
+import random
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
 import optax
 import pytest
+import safetensors.numpy
 from jax.sharding import AxisType
 
 import eqprop as ep
@@ -145,3 +151,76 @@ def test_launchers_say_where_a_process_stands(environ: dict[str, str], place: Pl
 def test_a_place_that_is_not_one_is_refused(given: tuple[str | None, int | None, int | None], named: str) -> None:
     with pytest.raises(InputError, match=named):
         find_place(*given, environ={})
+
+
+# ---- killed ----
+
+KILLS = int(os.environ.get("EQPROP_KILLS", "2"))
+WORKERS, BOUND = 4, 60  # seconds that the others may take to stop; on an idle machine they take less than one
+SETTINGS = ("digits", "--persistent", "--nudge", "random-sign", "--hidden", "20", "--train", "1200", "--epochs", "24")
+OFTEN = ("--checkpoint-seconds", "0")
+
+
+class Workers:
+    """Processes that train one network together, with what they say in files."""
+
+    def __init__(self, folder: Path, *args: str):
+        port = free_port()
+        self.said = [folder.parent / f"{folder.name}-{i}.txt" for i in range(WORKERS)]
+        self.processes = []
+        for i, path in enumerate(self.said):
+            command = [sys.executable, "-m", "eqprop", "train", *args, "--coordinator", f"127.0.0.1:{port}"]
+            command += ["--processes", str(WORKERS), "--process-id", str(i)]
+            with path.open("w") as file:
+                self.processes.append(subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT))
+
+    def wait_until_joined(self) -> None:
+        """Until each has spoken with the others; before, they would wait for minutes for one that is late."""
+        while not all("[Gloo]" in path.read_text() for path in self.said):
+            assert not any(process.poll() for process in self.processes), self.all_said()
+            time.sleep(0.05)
+
+    def all_said(self) -> str:
+        return "\n".join(f"--- {path.name}\n{path.read_text()}" for path in self.said)
+
+    def finish(self) -> None:
+        assert [process.wait(600) for process in self.processes] == [0] * WORKERS, self.all_said()
+
+
+def arrays(folder: Path) -> dict[str, bytes]:
+    """What was trained, in bits: θ, the optimizer, the particles, the key."""
+    found = safetensors.numpy.load_file(folder / "checkpoint.safetensors")
+    return {name: values.tobytes() for name, values in found.items()}
+
+
+@pytest.mark.slow
+def test_any_of_four_workers_may_be_killed_at_any_moment(tmp_path: Path) -> None:
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    Workers(undisturbed, *SETTINGS, *OFTEN, "--run-dir", str(undisturbed)).finish()
+    chance = random.Random(0)
+    for kill in range(KILLS):
+        finished, saved = ((folder / name).exists() for name in ("result.json", "checkpoint.safetensors"))
+        if finished:
+            assert arrays(folder) == arrays(undisturbed)
+        if finished or not saved:
+            shutil.rmtree(folder, ignore_errors=True)
+        begin = [*SETTINGS, "--run-dir", str(folder)] if finished or not saved else ["--resume", str(folder)]
+        workers = Workers(folder, *begin, *OFTEN)
+        workers.wait_until_joined()
+        time.sleep(chance.uniform(0, 6))
+        victim = chance.randrange(WORKERS)
+        workers.processes[victim].send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        statuses = [process.wait(BOUND) for process in workers.processes]
+        print(f"kill {kill}: process {victim}, the others stopped within {time.monotonic() - began:.1f} s: {statuses}")
+        for i, path in enumerate(workers.said):
+            if i != victim and statuses[i] != 0:  # or it had come to its end
+                assert statuses[i] == 4, workers.all_said()
+                assert f"stopped: process {victim} of {WORKERS} has died; go on with" in path.read_text()
+    begin = (
+        ["--resume", str(folder)]
+        if (folder / "checkpoint.safetensors").exists()
+        else [*SETTINGS, "--run-dir", str(folder)]
+    )
+    Workers(folder, *begin).finish()
+    assert arrays(folder) == arrays(undisturbed)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, PartitionSpec
 
 from eqprop.train.feed import Batch
-from eqprop.train.layout import EXAMPLES
+from eqprop.train.layout import EXAMPLES, UNITS
 from eqprop.train.rows import key_of_rows
 from eqprop.types import Key
 
@@ -45,12 +46,23 @@ def spread(mesh: Mesh, function: Callable[[Shard], tuple[Any, Any]], rows: Any, 
     def one(rows: Any, key: Key) -> tuple[Any, Any]:
         count = len(jax.tree.leaves(rows)[0])
         sums, states = function(Shard(rows, key_of_rows(key, jax.lax.axis_index(EXAMPLES) * count, count)))
-        return jax.lax.psum(sums, EXAMPLES), states
+        return _total(sums, mesh), states
 
     shared = jax.shard_map(
         one, mesh=mesh, in_specs=(row, whole), out_specs=(whole, row), axis_names={EXAMPLES}, check_vma=False
     )
     return shared(rows, key)
+
+
+def _total(sums: Any, mesh: Mesh) -> Any:
+    """The sums of all devices, in one message, as a message for each array takes four times as long between processes.
+
+    Where θ is divided, its parts are not put together for that.
+    """
+    if mesh.shape[UNITS] > 1:
+        return jax.lax.psum(sums, EXAMPLES)
+    message, unpack = ravel_pytree(sums)
+    return unpack(jax.lax.psum(message, EXAMPLES))
 
 
 def fill_up(batch: Batch, mesh: Mesh) -> Batch:
