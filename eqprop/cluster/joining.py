@@ -19,6 +19,7 @@ LAUNCHERS = (
 """By which variables launchers tell a process how many there are, and which it is."""
 PATIENCE = 300
 """Seconds to wait for the other processes to start."""
+DAY = 24 * 60 * 60
 
 
 class Place(NamedTuple):
@@ -85,10 +86,11 @@ def _meeting(environ: Mapping[str, str]) -> str | None:
 
 def join(place: Place) -> None:
     """Wait for the others; from then on JAX sees the devices of all. It must be done before JAX computes anything."""
-    # A lost process is noticed by `Watch`, which says so and takes leave in order; JAX would abort the others.
+    # A lost process is noticed by `Watch`, which says so and takes leave in order. JAX would abort the others, and all
+    # of them where a machine was so busy, or asleep, that heartbeats came late.
     jax.config.update("jax_enable_recoverability", True)
     try:
-        jax.distributed.initialize(*place, initialization_timeout=PATIENCE)
+        jax.distributed.initialize(*place, initialization_timeout=PATIENCE, heartbeat_timeout_seconds=DAY)
     except (RuntimeError, ValueError) as error:  # a JaxRuntimeError is a RuntimeError
         raise InputError(
             f"process {place.process} of {place.processes} could not join the others at {place.coordinator}: {error}"
