@@ -109,7 +109,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [  # noqa: RUF022  (in plain alphabetical order)
+__all__ = [
+    "STDP",
     "Activation",
     "Arrays",
     "Asymmetric",
@@ -174,7 +175,6 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Resistors",
     "Rule",
     "Run",
-    "STDP",
     "Settling",
     "Shockley",
     "Shuffled",
@@ -204,14 +204,14 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "device",
     "energy_of",
     "fit",
-    "mesh",
-    "shardings",
     "half_sigmoid",
     "hard_sigmoid",
     "hard_tanh",
     "identity",
     "live",
+    "mesh",
     "relu6",
+    "shardings",
     "sigmoid",
     "smooth_step",
     "spice",

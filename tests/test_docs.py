@@ -26,7 +26,8 @@ from marks import slow_but
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = slow_but(
-    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md"], DOCS / "tutorials" / "first-energy.md"
+    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md", DOCS / "cluster.md"],
+    DOCS / "tutorials" / "first-energy.md",
 )
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
@@ -39,6 +40,7 @@ DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop.spice: [name for name in eqprop.spice.__all__ if callable(getattr(eqprop.spice, name))],
 }
 EXAMPLES = (
+    "cluster.joining",
     "device.base",
     "device.diodes",
     "device.read",
@@ -54,7 +56,9 @@ EXAMPLES = (
     "total.sum",
     "train.epochs",
     "train.feed",
+    "train.layout",
     "train.rates",
+    "train.rows",
     "train.trainer",
     "verification.run",
 )

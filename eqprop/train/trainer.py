@@ -74,6 +74,8 @@ class Trainer(eqx.Module):
         self.rule.check(self.F)
         if self.mesh is not None:
             check_mesh(self.mesh)
+            if not self.F.traceable:
+                raise InputError(f"mesh with F={self.F!r}, which is measured and not computed: leave the mesh out")
 
     def rest(self, examples: int) -> State:
         """The state from which `examples` of them begin to settle."""
