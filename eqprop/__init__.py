@@ -109,8 +109,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "STDP",
+__all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Activation",
     "Arrays",
     "Asymmetric",
@@ -175,6 +174,7 @@ __all__ = [
     "Resistors",
     "Rule",
     "Run",
+    "STDP",
     "Settling",
     "Shockley",
     "Shuffled",

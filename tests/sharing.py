@@ -132,12 +132,12 @@ def main() -> None:
     parser.add_argument("--join", nargs=3)
     chosen = parser.parse_args()
     jax.config.update("jax_enable_x64", chosen.x64)
-    place, counts = None, chosen.counts
+    place, counts = None, list[int | None](chosen.counts)
     if chosen.join:
         place, counts = Place(chosen.join[0], int(chosen.join[1]), int(chosen.join[2])), [None]
         join(place)
     else:
-        jax.config.update("jax_num_cpu_devices", max(counts))
+        jax.config.update("jax_num_cpu_devices", max(chosen.counts))
     with nullcontext() if place is None else Watch(place, print):
         result: dict[str, Any] = dict(differences(chosen.cases, counts))
         if chosen.more:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import optax
@@ -32,7 +33,7 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def share(folder: Path, *options: str, processes: int = 0) -> dict[str, dict[str, float]]:
+def share(folder: Path, *options: str, processes: int = 0) -> dict[str, Any]:
     """What tests/sharing.py finds, on virtual devices or in several processes."""
     out = folder / "found.json"
     program = [sys.executable, sharing.__file__, str(out), *options]
@@ -48,7 +49,7 @@ def share(folder: Path, *options: str, processes: int = 0) -> dict[str, dict[str
     return json.loads(out.read_text())
 
 
-def largest(found: dict[str, dict[str, float]]) -> float:
+def largest(found: dict[str, Any]) -> float:
     assert found
     return max(value for values in found.values() for value in values.values())
 

@@ -6,7 +6,7 @@ and the metrics of the whole minibatch. Where θ is divided too, XLA divides the
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,29 +23,19 @@ NOWHERE = np.iinfo(np.int32).max
 """The slot of a row that has no particle."""
 
 
-class Shard(NamedTuple):
-    """What a device has of a minibatch: its rows of what was given, and how it comes to speak of the whole.
+def spread(mesh: Mesh, function: Callable[[Any, Key], tuple[Any, Any]], rows: Any, key: Key) -> tuple[Any, Any]:
+    """What function(rows, key) returns on each device: its sums, added up over all, and its states, beside each other.
 
-    rows: its rows.
-    key: draws for each row what the row would have in the whole minibatch; None: what is random is always the same.
-    """
-
-    rows: Any
-    key: Key | None
-
-
-def spread(mesh: Mesh, function: Callable[[Shard], tuple[Any, Any]], rows: Any, key: Key) -> tuple[Any, Any]:
-    """What function(shard) returns on each device: its sums, added up over all, and its rows, beside each other.
-
-    `rows` are arrays whose first axis counts examples, which the devices divide. All sums are one message.
+    `rows` are arrays whose first axis counts examples, and each device has its part of them. Its key draws for each row
+    what `key` would for that row of the whole. All sums are one message.
     """
     if mesh.shape[EXAMPLES] == 1:  # θ may be divided, the examples are not
-        return function(Shard(rows, key))
+        return function(rows, key)
     row, whole = PartitionSpec(EXAMPLES), PartitionSpec()
 
     def one(rows: Any, key: Key) -> tuple[Any, Any]:
         count = len(jax.tree.leaves(rows)[0])
-        sums, states = function(Shard(rows, key_of_rows(key, jax.lax.axis_index(EXAMPLES) * count, count)))
+        sums, states = function(rows, key_of_rows(key, jax.lax.axis_index(EXAMPLES) * count, count))
         return _total(sums, mesh), states
 
     shared = jax.shard_map(

@@ -16,7 +16,7 @@ from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
 from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
-from eqprop.train.parallel import Shard, fill_up, spread
+from eqprop.train.parallel import fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
@@ -227,11 +227,11 @@ def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batc
     start, key = _begin(trainer, state, batch)
     rule = trainer.rule.at(state.step)
 
-    def one(shard: Shard) -> tuple[Any, State]:
-        batch, start = shard.rows
+    def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
+        batch, start = rows
         weight = jnp.sum(batch.weight)
         used = jnp.where(weight > 0, batch.weight, 1)  # of rows that weigh nothing, an average is none
-        learned = rule.learn(trainer.F, state.theta, batch.v, start, shard.key, used)
+        learned = rule.learn(trainer.F, state.theta, batch.v, start, key, used)
         gradient = jax.tree.map(lambda g: (weight * g).astype(g.dtype), learned.gradient)
         return (gradient, _tally(trainer, state.theta, batch, learned)), learned.state
 
@@ -297,14 +297,14 @@ def _settle(
 ) -> tuple[dict[str, Array], State]:
     """The free states of rows (v, where they begin, …), and the sums of measure(v, s, …) over them."""
 
-    def one(shard: Shard) -> tuple[dict[str, Array], State]:
-        v, start, *more = shard.rows
-        s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start, shard.key)
+    def one(rows: tuple[Any, ...], key: Key | None) -> tuple[dict[str, Array], State]:
+        v, start, *more = rows
+        s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start, key)
         return measure(v, s, *more), s
 
     if trainer.mesh is None:
-        return one(Shard(rows, None))
-    sums, s = spread(trainer.mesh, one, rows, jax.random.key(0))
+        return one(rows, None)
+    sums, s = spread(trainer.mesh, one, rows, jax.random.key(0))  # which is what None stands for
     return sums, jax.lax.with_sharding_constraint(s, everywhere(trainer.mesh))
 
 
