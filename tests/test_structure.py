@@ -39,6 +39,7 @@ ROOMS = [
     "verification",
     "study",
     "progress",
+    "cluster",
     "sklearn",
     "page",
     "cli",

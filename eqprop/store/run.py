@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
@@ -155,8 +155,10 @@ class Run:
         return theta, notes.epochs
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Keep the settings."""
-        write_json(self.folder / "config.json", config)
+        """Keep the settings, if they are not those that are kept already."""
+        path = self.folder / "config.json"
+        if not path.exists() or self.config != config:
+            write_json(path, config)
 
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
@@ -189,5 +191,29 @@ def check_counters(path: Path, state: TrainState, epochs: int) -> None:
 
 def check_finite(path: Path, theta: Theta) -> None:
     """Refuse weights that are not numbers."""
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(theta)):
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(theta)):
         raise InputError(f"{path} has weights that are not finite: restore it or start anew")
+
+
+class Follower(Run):
+    """The run as a process has it that trains together with the first one, which alone writes.
+
+    All must see the same folder when they go on with a run. Before the first checkpoint it need not be there.
+    """
+
+    def clear_leftovers(self) -> None:
+        """Leave them to the first process."""
+
+    def save(self, state: TrainState, *_: Any) -> None:
+        """Take part in gathering a state that lies on the devices of all processes."""
+        checkpoint.flattened(state)
+        checkpoint.flattened(state.theta)
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Leave it to the first process."""
+
+    def write_history(self, history: list[Record]) -> None:
+        """Leave it to the first process."""
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Leave it to the first process."""

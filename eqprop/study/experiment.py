@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, FiledSplit, Split
@@ -433,14 +434,18 @@ class Experiment:
         """How the network settles, and how it is nudged in the first epoch; refuses what it cannot take."""
         return self._phases()
 
-    def build(self, data: Dataset) -> Setup:
-        """All that training needs, for a data set; done once for each training, as it takes a moment."""
+    def build(self, data: Dataset, mesh: Mesh | None = None) -> Setup:
+        """All that training needs, for a data set; done once for each training, as it takes a moment.
+
+        `mesh`: devices to train on together.
+        """
         self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
         batch, shuffle = self.learning.batch_size, self.learning.shuffle
         feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
+        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         theta = self._theta(net, trainer, init_key)
         if self.settling.tune:

@@ -1,5 +1,6 @@
 """An experiment carried out: from settings and data to a run folder and a result."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from eqprop.store import Run
 from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
+from eqprop.train.layout import agreed, require_same, spans_processes
 from eqprop.types import Theta
 
 
@@ -60,8 +62,9 @@ def perform(
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
-    if run.config != config:  # more epochs than at first, or a setting that is new
-        run.write_config(config)
+    mesh = setup.trainer.mesh
+    require_same(mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
+    run.write_config(config)  # more epochs than at first, or a setting that is new
     run.write_history(history)
     saved, latest = time.monotonic(), None
 
@@ -71,7 +74,7 @@ def perform(
         if progress.record:
             history.append(progress.record)
             run.write_history(history)
-        if time.monotonic() - saved >= checkpoint_seconds:
+        if agreed(mesh, time.monotonic() - saved) >= checkpoint_seconds:
             save(run, setup, progress, history, config)
             saved = time.monotonic()
         observe(progress)
@@ -89,7 +92,7 @@ def perform(
                 observe=keep,
             )
     except KeyboardInterrupt:
-        if latest is not None:
+        if latest is not None and not spans_processes(mesh):  # of which others may still be computing
             save(run, setup, latest, history, config)
         raise
     except DivergedError as error:
