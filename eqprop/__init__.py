@@ -42,7 +42,7 @@ from eqprop.energy import (
     smooth_step,
     tanh,
 )
-from eqprop.errors import DivergedError, InputError
+from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import (
@@ -166,6 +166,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "Lateral",
     "Layer",
     "Learned",
+    "LearningWarning",
     "MaxPool",
     "Nudge",
     "Observer",

@@ -15,6 +15,7 @@ PACKAGE = Path(eqprop.__file__).parent
 # From the bottom to the top: a room imports rooms that stand before it, never one that comes later.
 ROOMS = [
     "errors",
+    "memory",
     "types",
     "compile",
     "tree",

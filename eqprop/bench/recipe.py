@@ -16,6 +16,7 @@ from eqprop.bench.system import trainer
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.store import Run
+from eqprop.store.schema import from_dict
 from eqprop.train import Feed, Progress, Shuffled
 
 
@@ -53,7 +54,7 @@ class Recipe:
         config, names = run.config, {field.name for field in fields(cls)}
         if not isinstance(config, dict) or config.keys() != names:
             raise InputError(f"{run.folder} was not begun by `eqprop bench train`, or by another version: begin anew")
-        return cls(**config)
+        return from_dict(cls, config, f"{run.folder / 'config.json'}: the settings")
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

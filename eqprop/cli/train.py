@@ -25,6 +25,7 @@ from eqprop.study import (
     NetworkOptions,
     SettlingOptions,
     Trained,
+    check_agreement,
     experiment_of,
     perform,
     preset,
@@ -101,9 +102,11 @@ class Train:
         output.check()
         check_use(experiment)
         if output.resume is not None:
-            check_agreement(saved(output.resume), experiment)
+            remedy = "leave the option out to go on with the run, or start a new one"
+            check_agreement(saved(output.resume), experiment, "the run was begun", remedy)
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
+        replace(experiment, learning=replace(experiment.learning, train=None)).check_memory(data.outline(self.dataset))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples)
         run = self._open_run(setup.name)
@@ -166,23 +169,11 @@ def check_use(experiment: Experiment) -> None:
             f"targets={experiment.cost.targets} are ends of the box, where outputs do not learn by "
             f"method={experiment.learning.method}: give --targets 0.2 0.8 --bias 0.26, as `eqprop compare` does"
         )
-    usual_settling = vars(usual(experiment).settling)
-    for name, value in vars(experiment.settling).items():
-        if name not in experiment.method.uses and value != usual_settling[name]:
+    expected, plain, values = usual(experiment).flat(), Experiment(experiment.dataset).flat(), experiment.flat()
+    for name, value in values.items():
+        if value in (expected[name], plain[name]):
+            continue
+        if name in vars(experiment.settling) and name not in experiment.method.uses:
             raise InputError(f"{name}={value} does nothing for method={experiment.learning.method}: leave it out")
-
-
-def check_agreement(before: Experiment, now: Experiment) -> None:
-    """Refuse to go on with a run if its settings changed, except for the number of epochs."""
-    old, new = before.flat(), now.flat()
-    for name in old:
-        if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":
-            raise InputError(
-                f"epochs is {new[name]}, but the run was begun with {old[name]}, over which its rates follow a cosine: "
-                "start a new run for more"
-            )
-        if old[name] != new[name] and name != "epochs":
-            raise InputError(
-                f"{name} is {new[name]}, but the run was begun with {old[name]}: "
-                "leave the option out to go on with the run, or start a new one"
-            )
+        if name in experiment.idle:
+            raise InputError(f"{name}={value} does nothing, as {experiment.idle[name]}: leave it out")

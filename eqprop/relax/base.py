@@ -58,6 +58,11 @@ class Relaxation(eqx.Module):
         """The precision that states are rounded to on the way, if it is another than their own."""
         return None
 
+    @property
+    def remedy(self) -> str:
+        """What to do where states do not come to rest, as a sentence."""
+        return f"Let {type(self).__name__} settle for longer"
+
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""
 

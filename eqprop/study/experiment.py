@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -25,6 +25,7 @@ from eqprop.energy import (
     Shockley,
 )
 from eqprop.errors import InputError
+from eqprop.memory import check_memory, size
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient, Langevin, Relaxation
@@ -32,6 +33,7 @@ from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
 from eqprop.rule.tuning import tune_nudge
+from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
 from eqprop.study.options import (
@@ -43,7 +45,7 @@ from eqprop.study.options import (
     NetworkOptions,
     SettlingOptions,
 )
-from eqprop.study.parsing import from_dict
+from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
 from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
 from eqprop.types import Array, Key, Shape, Theta
@@ -55,6 +57,14 @@ NUDGES: dict[str, type[Nudge]] = {
     "holomorphic": Holomorphic,
 }
 IMAGE_ARCHITECTURES = ("conv", "residual")
+MOST_LAYERS = 256
+LEAST_BETA = 1e-6
+MEASURED = 1000  # examples that are measured at a time
+IDLE_BY_METHOD = (  # what only settling by the settings takes; the rest shapes the training state, whatever the method
+    *("nudge", "beta", "order", "relaxation", "omega", "nudged_relaxation", "epsilon", "free_steps", "nudged_steps"),
+    *("tol", "accelerate", "temperature"),
+)
+VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
 
 
 class Told(eqx.Module):
@@ -138,36 +148,38 @@ class Experiment:
         self._check_together()
 
     def _check_ranges(self) -> None:
-        values = self.flat()
-        counts = ("free_steps", "nudged_steps", "epochs", "batch_size", "train")
-        for name, low in [(name, 1) for name in counts] + [("valid", 0), ("seed", 0)]:
-            if values[name] is not None and values[name] < low:
-                raise InputError(f"{name}={values[name]}: give a whole number of {low} or more")
-        if self.learning.seed >= 2**32:
-            raise InputError(f"seed={self.learning.seed}: give a number from 0 to 4294967295")
-        if not 0 <= self.learning.momentum < 1:
-            raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
-        if not 0 < self.network.gain < inf:
-            raise InputError(f"gain={self.network.gain}: give a positive number")
-        if not abs(self.network.bias) < inf:
-            raise InputError(f"bias={self.network.bias}: give a finite number")
-        if not 0 <= self.learning.weight_decay < inf:
-            raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
-        if not 0 < self.images.deviations < inf:
-            raise InputError(f"deviations={self.images.deviations}: give a positive number")
+        groups = (self.network, self.cost, self.settling, self.learning, self.images, self.circuit, self.devices)
+        for group in groups:
+            check_options(group)
+        if len(self.network.hidden) > MOST_LAYERS:
+            raise InputError(f"hidden has {len(self.network.hidden)} layers: give {MOST_LAYERS} at the most")
+        self._check_sense()
+        if any(self.learning.learning_rate) != bool(self.learning.learning_rate):
+            raise InputError(f"learning_rate={self.learning.learning_rate}: at a rate of 0 nothing is learned")
         self._check_idle()
-        if not all(0 < gain < inf for gain in self.network.gains):
-            raise InputError(f"gains={self.network.gains}: give positive numbers")
-        for name in ("decay", "growth"):
-            if not 0 < values[name] < inf:
-                raise InputError(f"{name}={values[name]}: give a positive factor, 1 for no change")
-        if not all(0 <= rate < inf for rate in self.learning.learning_rate):
-            raise InputError(f"learning_rate={self.learning.learning_rate}: learning rates are 0 or more")
         if self.network.architecture == "fully-connected" and len(self.network.hidden) != 1:
             raise InputError(
                 f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
                 "hidden ones are one layer: give one number of units"
             )
+
+    def _check_sense(self) -> None:
+        """Refuse numbers that are in range, and with which nothing can be learned."""
+        beta, epsilon, targets = self.settling.beta, self.settling.epsilon, self.cost.targets
+        if beta is not None and 0 < abs(beta) < LEAST_BETA:
+            raise InputError(
+                f"beta={beta:g}: phases would differ by less than single precision has; give {LEAST_BETA:g} or more"
+            )
+        if epsilon >= 2 and not self.resists and "epsilon" not in self.idle:
+            raise InputError(f"epsilon={epsilon:g}: steps of 2 or more never come to rest; give 1 or less")
+        rho = ACTIVATIONS[self.network.activation]
+        boxed = not (self.resists or self.convolves) and self.cost.cost == "squared"
+        if boxed and not rho.low <= min(targets) <= max(targets) <= rho.high:
+            raise InputError(
+                f"targets={targets}: outputs of {rho.name} are from {rho.low:g} to {rho.high:g}; give such numbers"
+            )
+        if targets[0] == targets[1] and "targets" not in self.idle:
+            raise InputError(f"targets={targets}: an output's own class and the others need different ones")
 
     def _check_idle(self) -> None:
         """Refuse settings that would do nothing beside the others."""
@@ -283,12 +295,55 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, values: Any, where: str = "the settings") -> "Experiment":
-        """The inverse of `to_dict`; a setting that is missing has its default, an unknown one is refused."""
+        """The inverse of `to_dict`; a setting that is missing has its default, an unknown one is refused.
+
+        What earlier versions wrote is read as it was meant.
+        """
+        version = values.get("version", 1) if isinstance(values, dict) else VERSION
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise InputError(
+                f"{where} have the version {version!r}, and this program knows those up to {VERSION}: "
+                "use a newer version of eqprop"
+            )
+        if isinstance(values, dict):
+            values = {name: value for name, value in values.items() if name != "version"}
+        if version == 1:  # where a number that is not finite did nothing, or it would have been refused
+            values = {name: _finite(value) for name, value in values.items()}
         return from_dict(cls, values, where)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings in their groups, for JSON."""
-        return asdict(self)
+        """The settings in their groups, for JSON; those that do nothing have their defaults."""
+        return {"version": VERSION} | asdict(self.without_idle())
+
+    def without_idle(self) -> "Experiment":
+        """The same, with the defaults of settings that do nothing beside the others."""
+        groups = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "dataset"}
+        usual = {
+            name: replace(group, **{k: getattr(type(group)(), k) for k in vars(group).keys() & self.idle.keys()})
+            for name, group in groups.items()
+        }
+        return self if usual == groups else replace(self, **usual)
+
+    @cached_property
+    def idle(self) -> dict[str, str]:
+        """The settings that do nothing beside the others, and why."""
+        chosen, learning, uses = self.settling, self.learning, self.method.uses
+        by_method = f"method={learning.method} does not use it"
+        idle = {name: by_method for name in IDLE_BY_METHOD if name not in uses}
+        kinds = {chosen.relaxation, chosen.nudged_relaxation or chosen.relaxation} if "relaxation" in uses else set()
+        if "epsilon" in uses and not (self.method.noise or self.method.path or "gradient" in kinds):
+            idle["epsilon"] = "block descent takes no steps of size ε"
+        if "block" not in kinds:
+            idle |= {name: idle.get(name, "no phase settles by block descent") for name in ("omega", "order")}
+        if self.cost.cost != "squared":
+            idle["targets"] = f"cost={self.cost.cost} has none"
+        if self.cost.cost != "cross-entropy":
+            idle["scale"] = f"cost={self.cost.cost} has none"
+        if learning.optimizer == "adam":
+            idle |= dict.fromkeys(("momentum", "nesterov"), "optimizer=adam has its own")
+        if learning.schedule == "cosine":
+            idle["decay"] = "schedule=cosine lets the rates fall"
+        return idle
 
     def flat(self) -> dict[str, Any]:
         """The settings by name, whatever group they are in."""
@@ -332,6 +387,7 @@ class Experiment:
 
     def build(self, data: Dataset) -> Setup:
         """All that training needs, for a data set; done once for each training, as it takes a moment."""
+        self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
         kind = Shuffled if self.learning.shuffle else InOrder
@@ -352,6 +408,21 @@ class Experiment:
         tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
         return replace(
             trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
+        )
+
+    def check_memory(self, data: Dataset) -> None:
+        """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""
+        net, chosen = self.layers(*self.widths(data)), self.learning
+        kept = 2 if chosen.optimizer == "adam" else int(chosen.momentum > 0)
+        steps = self.phases.free.steps if chosen.method == "through-time" else 1  # pyright: ignore[reportAttributeAccessIssue]
+        persistent = self.settling.persistent or self.method.persistent
+        examples = max(MEASURED, 3 * steps * chosen.batch_size)
+        examples += persistent * (len(self.training_part(data)) + len(data.valid))
+        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.sizes.values()) * examples
+        check_memory(
+            weights + states,
+            f"this training ({size(weights)} for {net.parameters:,} weights, {size(states)} for states)",
+            "lower --hidden or --batch-size",
         )
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -554,10 +625,23 @@ def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) ->
     )
 
 
+def _finite(value: Any) -> Any:
+    """A table without its numbers that are not finite; what is no table is left to others."""
+    if not isinstance(value, dict):
+        return value
+    numbers = {name: part if isinstance(part, list) else [part] for name, part in value.items()}
+    return {k: v for k, v in value.items() if all(not isinstance(n, float) or isfinite(n) for n in numbers[k])}
+
+
 def _iterations(time: float, epsilon: float) -> int:
     """n = Δt/ε, rounded up: the number of steps of size ε that take the time Δt (section 5.1)."""
     if not 0 < epsilon < inf:
         return 1  # the relaxation refuses such an ε, in words
+    if time / epsilon > MOST_STEPS:
+        raise InputError(
+            f"epsilon={epsilon:g}: a phase would take {time / epsilon:.3g} steps; give a larger one, or --free-steps "
+            f"and --nudged-steps up to {MOST_STEPS:,}"
+        )
     return ceil(round(time / epsilon, 6))
 
 

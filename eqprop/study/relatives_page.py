@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from eqprop import plots
-from eqprop.store.atomic import read_json
+from eqprop.store.reading import read_json
 from eqprop.store.run import Record
 from eqprop.study.campaign import Outcome
 from eqprop.study.methods import METHODS
@@ -68,7 +68,7 @@ def page(comparison: Comparison, folder: Path, done: list[Outcome]) -> tuple[lis
     if angles := feedback_angles(done):
         figures["feedback"] = plots.angles(angles)
     if (kept := folder / MODES).exists():
-        figures["modes"] = plots.modes(read_json(kept))
+        figures["modes"] = plots.modes(read_json(kept, dict[str, dict[str, list[float]]]))
     return markdown(comparison, folder, grouped), figures
 
 
@@ -115,7 +115,9 @@ def markdown(comparison: Comparison, folder: Path, grouped: dict[str, list[Outco
         lines += ["", "## Feedback weights of their own", "", FEEDBACK.strip(), ""]
         lines += ["![Angle between forward and feedback weights](feedback.png)"]
     if (kept := folder / LIMIT).exists():
-        rows = [{name: f"{value:.6g}" for name, value in entry.items()} for entry in read_json(kept)]
+        rows = [
+            {name: f"{value:.6g}" for name, value in entry.items()} for entry in read_json(kept, list[dict[str, float]])
+        ]
         lines += ["", "## Weak feedback", "", WEAK.strip(), "", *table(rows)]
     return lines
 

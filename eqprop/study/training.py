@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -47,13 +47,19 @@ def perform(
     The state is saved every `checkpoint_seconds` at the most, and at the end. Training ends before its last epoch
     when the history is `enough`.
     """
-    experiment = setup.experiment
+    experiment, config = setup.experiment, setup.experiment.to_dict()
+    check_made_with(run, "checkpoint", experiment)
     state, history, seconds = run.load(setup.state)
+    if int(state.batch) >= setup.feed.batches:
+        raise InputError(
+            f"{run.folder / 'checkpoint.safetensors'} is no checkpoint of this training: it is behind minibatch "
+            f"{int(state.batch)} of {setup.feed.batches}; restore it or start anew"
+        )
     epochs = experiment.learning.epochs
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
-    if run.config != (config := experiment.to_dict()):  # more epochs than at first, or a setting that is new
+    if run.config != config:  # more epochs than at first, or a setting that is new
         run.write_config(config)
     run.write_history(history)
     saved, latest = time.monotonic(), None
@@ -65,7 +71,7 @@ def perform(
             history.append(progress.record)
             run.write_history(history)
         if time.monotonic() - saved >= checkpoint_seconds:
-            save(run, progress, history)
+            save(run, progress, history, config)
             saved = time.monotonic()
         observe(progress)
 
@@ -83,13 +89,13 @@ def perform(
             )
     except KeyboardInterrupt:
         if latest is not None:
-            save(run, latest, history)
+            save(run, latest, history, config)
         raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
         raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
-    run.save(state, history, 0.0)
+    run.save(state, history, 0.0, config)
     result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
     run.write_result(result)
     return Trained(setup, state, result, history)
@@ -108,7 +114,7 @@ def reopen(folder: Path, experiment: Experiment) -> Run:
         return Run.create(folder, experiment.to_dict())
     before = experiment_of(run)
     epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
-    if epochs != experiment:
+    if epochs.to_dict() != experiment.to_dict():
         raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
     return run
 
@@ -123,14 +129,41 @@ def times(history: list[Record]) -> dict[str, float]:
     }
 
 
-def save(run: Run, progress: Progress, history: list[Record]) -> None:
+def save(run: Run, progress: Progress, history: list[Record], config: dict[str, Any]) -> None:
     """Keep where training is; an epoch that just ended leaves no seconds of a next one."""
-    run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
+    run.save(progress.state, history, 0.0 if progress.record else progress.seconds, config)
+
+
+def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment: Experiment) -> None:
+    """Refuse what was saved under other settings than those of the experiment: config.json has changed since."""
+    path = run.folder / f"{name}.safetensors"
+    if (settings := run.made_with(name)) is not None:
+        before = Experiment.from_dict(settings, f"{path}: the settings")
+        check_agreement(before, experiment, f"{path} was made", "restore config.json, or start a new run")
+
+
+def check_agreement(before: Experiment, now: Experiment, begun: str, remedy: str) -> None:
+    """Refuse to go on if settings changed, except for the number of epochs."""
+    old, new = before.without_idle().flat(), now.without_idle().flat()
+    for name in old:
+        if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":
+            raise InputError(
+                f"epochs is {new[name]}, but {begun} with {old[name]}, over which its rates follow a cosine: "
+                "start a new run for more"
+            )
+        if old[name] != new[name] and name != "epochs":
+            raise InputError(f"{name} is {new[name]}, but {begun} with {old[name]}: {remedy}")
+
+
+def weights_of(setup: Setup, run: Run) -> tuple[Theta, int]:
+    """The trained weights of a run, and after how many epochs; refused if they are of other settings."""
+    check_made_with(run, "weights", setup.experiment)
+    return run.load_weights(setup.state.theta)
 
 
 def evaluate(setup: Setup, run: Run) -> tuple[dict[str, Any], np.ndarray]:
     """The errors of a run's weights, and the class that each test example is taken for."""
-    theta, epochs = run.load_weights(setup.state.theta)
+    theta, epochs = weights_of(setup, run)
     result = errors(setup, theta, epochs) | {"run_dir": str(run.folder)}
     outputs = tester(setup).predict(theta, setup.data.test.v)
     return result, np.asarray(outputs).argmax(axis=1)

@@ -18,6 +18,8 @@ from eqprop.train.rates import Rated
 from eqprop.tree import named
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
 
+MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
+
 
 class TrainState(NamedTuple):
     """All that training consists of: from equal states follow equal weights, bit for bit.
@@ -25,7 +27,8 @@ class TrainState(NamedTuple):
     `particles` are the last free fixed points of every training example, if they persist, and `valid_particles`
     those of every validation example; `step` counts all minibatches that were learned, `epoch` and `batch` the epochs
     and the minibatches of the running one; `sums` adds up, over the running epoch, the weights of the examples, the
-    metrics of each example and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each minibatch.
+    metrics of each example, how its free phase ended, and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each
+    minibatch.
     """
 
     theta: Theta
@@ -93,6 +96,7 @@ class Trainer(eqx.Module):
             sums={
                 "count": jnp.zeros(()),
                 "metrics": {name: jnp.zeros(()) for name in metrics},
+                "settling": {name: jnp.zeros(()) for name in ("steps", "residual", "moving")},
                 "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
             },
         )
@@ -176,12 +180,17 @@ def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
     """What the rule makes of a minibatch."""
-    v, weight, slot = batch
-    start = trainer.rest(len(weight))
-    if trainer.persistent:
-        start = jax.tree.map(lambda p: p.at[slot].get(mode="clip"), state.particles)
+    v, weight, _ = batch
+    start = starts(trainer, state, batch)
     key = jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
     return trainer.rule.at(state.step).learn(trainer.F, state.theta, v, start, key, weight)
+
+
+def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
+    """Where the free phases of a minibatch begin: at its particles, if they persist, or at rest."""
+    if not trainer.persistent:
+        return trainer.rest(len(batch.weight))
+    return jax.tree.map(lambda p: p.at[batch.slot].get(mode="clip"), state.particles)
 
 
 def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
@@ -195,6 +204,7 @@ def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Le
     sums = {
         "count": jnp.sum(weight),
         "metrics": _sums(trainer, state.theta, v, learned.state, weight) | _total(measured, weight),
+        "settling": _settling(learned, weight),
         "changes": _changes(updates, state.theta) if trainer.changes else {},
     }
     return state._replace(
@@ -239,6 +249,16 @@ def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> 
 def _total(values: Mapping[str, Any], weight: Weight) -> dict[str, Array]:
     """Sums over the examples, each with its weight; what a padding row comes to may be no number."""
     return {name: jnp.sum(jnp.where(weight > 0, weight * value, 0)) for name, value in values.items()}
+
+
+def _settling(learned: Learned, weight: Weight) -> dict[str, Array]:
+    """How the free phases ended; an example moves if its residual is not small beside the largest of its units."""
+    free = learned.phases["free"]
+    largest = jnp.max(
+        jnp.stack([jnp.max(jnp.abs(u.reshape(len(u), -1)), 1) for u in jax.tree.leaves(learned.state)]), 0
+    )
+    values = {"steps": free.steps, "residual": free.residual, "moving": free.residual > MOVING * largest}
+    return _total(values, weight)
 
 
 def _changes(updates: Theta, theta: Theta) -> dict[str, Array]:
