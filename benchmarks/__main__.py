@@ -23,7 +23,10 @@ Name = Literal[
     "images",
     "sweeps",
     "circuits",
+    "fields",
+    "disk",
     "live",
+    "scaling",
     "versions",
 ]
 
@@ -48,7 +51,10 @@ def main(
     - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
+    - fields: an update of a vector field by each rule for one
+    - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
+    - scaling: what training over many devices would take, predicted from counts and times of one
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

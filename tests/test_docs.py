@@ -26,7 +26,12 @@ from marks import slow_but
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = slow_but(
-    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md"], DOCS / "tutorials" / "first-energy.md"
+    [
+        *(page for folder in ("tutorials", "since-2017") for page in sorted((DOCS / folder).glob("*.md"))),
+        DOCS / "devices.md",
+        DOCS / "large-data.md",
+    ],
+    DOCS / "tutorials" / "first-energy.md",
 )
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 DOCUMENTED: dict[ModuleType, list[str]] = {
@@ -44,6 +49,8 @@ EXAMPLES = (
     "device.read",
     "device.writing",
     "energy.graph",
+    "energy.memory",
+    "energy.oscillators",
     "nudge",
     "relax.block",
     "rule.equilibrium",
@@ -54,8 +61,10 @@ EXAMPLES = (
     "total.base",
     "total.sum",
     "train.epochs",
+    "store.model",
     "train.feed",
     "train.rates",
+    "train.tracking",
     "train.trainer",
     "verification.run",
 )

@@ -1,6 +1,7 @@
 """`eqprop.verify`: the claims hold on what is right, and say in words what is wrong with what is not."""
 
 import json
+import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -569,7 +570,9 @@ def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -
     assert run("verify", "--claims", "STDP curve", "--subjects", "quadratic") == 2
     assert "none of these claims" in capsys.readouterr().err
     assert run("verify", "--claims", "STDP curve", "theorem 1", "--subjects", "quadratic") == 0
-    assert "not about these networks: STDP curve" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "not about these networks: STDP curve" in shown.err
+    assert re.fullmatch(r"1 of 1 findings hold, in \d+ s", shown.out.splitlines()[-1])
 
 
 def test_a_subject_is_examined_the_same_each_time() -> None:

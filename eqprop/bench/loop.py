@@ -19,7 +19,7 @@ from eqprop.store import Run
 from eqprop.store import checkpoint as files
 from eqprop.store.run import Kept, Record, check_counters, records
 from eqprop.train import Batch, Feed, Progress, Trainer, TrainState
-from eqprop.train.feed import check_arrays, rows_of
+from eqprop.train.feed import checked, rows_of
 from eqprop.train.trainer import apply_learned, learn
 from eqprop.types import Data, State, Theta
 
@@ -102,7 +102,7 @@ def fit(
 def measure(trainer: Trainer, theta: Theta, v: Data, block: int = 100) -> dict[str, float]:
     """The cost and the metrics at what the device reads when it settles freely, averaged over all examples."""
     _session(trainer)
-    check_arrays(v)
+    v = checked(v)
     trainer.F.check_data(v)
     functions = {"cost": trainer.F.cost_at} | dict(trainer.metrics)
     totals, examples = dict.fromkeys(functions, 0.0), len(jax.tree.leaves(v)[0])

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
+from eqprop import __version__
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, sweep, train, verify
 from eqprop.cli.console import screen
 from eqprop.compile import keep_programs
 from eqprop.data.cache import cache_folder
@@ -14,7 +15,7 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
-learn by being nudged and settling again."""
+learn by being nudged and settling again. `eqprop --version` says which version this is."""
 
 Command = (
     train.Train
@@ -26,16 +27,21 @@ Command = (
     | data.Data
     | bench.Bench
     | spice.Spice
+    | sweep.Search
 )
 
 
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
+    args = sys.argv[1:] if args is None else args
+    if args[:1] in (["--version"], ["-V"]):
+        print(f"eqprop {__version__}")
+        return 0
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show
             keep_programs(cache_folder("programs"))
-            parse(sys.argv[1:] if args is None else args).run()
+            parse(args).run()
     except InputError as error:
         return explain("error", error, 2)
     except DivergedError as error:
@@ -57,6 +63,7 @@ def parse(args: list[str]) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[sweep.Search, tyro.conf.subcommand("sweep")]
             | Annotated[live.Live, tyro.conf.subcommand("live")]
             | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
             | Annotated[compare.Compare, tyro.conf.subcommand("compare")]

@@ -12,7 +12,7 @@ from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
-from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, rates, sign
+from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, memory, rates, sign, stream
 from eqprop.study.paper import Net
 from eqprop.study.reproduction import Reproduction
 
@@ -237,6 +237,22 @@ class Depth(Asked):
 
 
 @dataclass(frozen=True)
+class Memory(Asked):
+    """How many patterns associative memories recall, beside what theory predicts. About 5 minutes on one core."""
+
+    def run(self) -> None:
+        self._run(memory.Question)
+
+
+@dataclass(frozen=True)
+class Stream(Asked):
+    """A stream of digits that turn slowly: a network that learns on the fly beside one that is frozen. 5 minutes."""
+
+    def run(self) -> None:
+        self._run(stream.Question)
+
+
+@dataclass(frozen=True)
 class Accelerated(Asked):
     """Are the accelerated networks of `as-published` trained as the others are? Both go on from one checkpoint."""
 
@@ -265,6 +281,8 @@ class Reproduce:
         | Annotated[Layers, tyro.conf.subcommand("layers")]
         | Annotated[Depth, tyro.conf.subcommand("depth")]
         | Annotated[Accelerated, tyro.conf.subcommand("accelerated")]
+        | Annotated[Memory, tyro.conf.subcommand("memory")]
+        | Annotated[Stream, tyro.conf.subcommand("stream")]
         | Annotated[Images, tyro.conf.subcommand("images")]
     )
 

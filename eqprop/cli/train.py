@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
@@ -51,7 +51,8 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
+    """go on with the run in this folder, by its settings; only --epochs may change, to no fewer than were begun, and
+    not where rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0
@@ -70,8 +71,9 @@ class OutputOptions:
 class Train:
     """Train a network by equilibrium propagation, or by one of its relatives."""
 
-    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]] = "digits"
-    """the data set; it decides some of the defaults below"""
+    dataset: tyro.conf.Positional[str] = "digits"
+    """digits, mnist, fashion, cifar10 or cifar100, which decides some of the defaults below; or a folder, with a / in
+    its name, of .npy files train-x…, train-y…, test-x…, test-y…: training examples are read as they are needed"""
     network: NamedNetwork = field(default_factory=NamedNetwork)
     cost: CostOptions = field(default_factory=CostOptions)
     settling: SettlingOptions = field(default_factory=SettlingOptions)
@@ -86,7 +88,7 @@ class Train:
         """The command that carries out the experiment."""
         network = NamedNetwork(**vars(experiment.network))
         parts = [getattr(experiment, part) for part in PARTS]
-        return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
+        return cls(experiment.dataset, network, *parts)
 
     def without_hidden(self) -> "Train":
         """The same without hidden layers: those that a reading of it has are the ones that were asked for."""
@@ -95,7 +97,7 @@ class Train:
     @property
     def experiment(self) -> Experiment:
         network = NetworkOptions(**vars(self.network))
-        return Experiment(self.dataset, network, *(getattr(self, part) for part in PARTS))
+        return Experiment(data.full_name(self.dataset), network, *(getattr(self, part) for part in PARTS))
 
     def run(self) -> None:
         experiment, output = self.experiment, self.output
@@ -129,7 +131,9 @@ class Train:
             run = Run.open(self.output.resume)
             run.clear_leftovers()
             return run
-        return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
+        return Run.create(
+            self.output.run_dir or fresh_folder(f"{Path(self.dataset).name}-{net}"), self.experiment.to_dict()
+        )
 
 
 def draw(run: Run, trained: Trained) -> None:

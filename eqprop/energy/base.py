@@ -42,6 +42,10 @@ class Energy(abc.ABC):
     def check_inputs(self, x: Data) -> None:  # noqa: B027  (nothing to refuse is the default)
         """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
 
+    def take(self, x: Data) -> Data:
+        """Inputs of a batch in the form that E asks for, where they come in another; by default as they are."""
+        return x
+
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""
         return theta
@@ -58,6 +62,19 @@ class Blockwise(abc.ABC):
     @abc.abstractmethod
     def curvature(self, theta: Theta, x: Data, s: Layers, block: tuple[str, ...]) -> dict[str, Any]:
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put."""
+
+
+class Reversible(abc.ABC):
+    """A vector field that can be run in reverse: what unit i does to unit j is then what j did to i."""
+
+    @property
+    @abc.abstractmethod
+    def reversed(self) -> Energy:
+        """The vector field in reverse, for the inputs that `held_at` gives."""
+
+    @abc.abstractmethod
+    def held_at(self, theta: Theta, x: Data, s: State) -> Data:
+        """The inputs of the reversed field by which it rests at s too, a fixed point of one example."""
 
 
 class ForwardPass(abc.ABC):

@@ -1,5 +1,7 @@
 """The feed-forward network of the same layers: what backpropagation trains."""
 
+from math import inf
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -23,6 +25,11 @@ class Feedforward(Variant, Predictive):
 
     def __check_init__(self) -> None:
         self.net.require_forward()
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Any: ρ does not act on inputs."""
+        return -inf, inf
 
     @property
     def space(self) -> Space:

@@ -16,8 +16,8 @@ from eqprop.rule.reading import Exact, Reading
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
-READ = 1
-"""Told apart from the key that the nudge is drawn with."""
+READ, DRAW = 1, 2
+"""Tell the keys of what is read and of what relaxations draw from the one that the nudge is drawn with."""
 
 
 def as_complex(s: State) -> State:
@@ -57,6 +57,10 @@ class TwoPhase(Nudged):
     nudged: Relaxation = Block(steps=100, tol=1e-4, accelerate=True, order="backward")
     reading: Reading = Exact()
 
+    def second(self, F: System, theta: Theta, v: Data, s: State) -> tuple[System, Data]:
+        """What settles in the nudged phases, and its data, given the free states of a batch; by default F itself."""
+        return F, v
+
     @abc.abstractmethod
     def gradient(self, F: System, theta: Theta, v: Data, settled: Settled, weight: Weight | None) -> Theta:
         """From the settled states of a batch to the gradient."""
@@ -76,8 +80,10 @@ class TwoPhase(Nudged):
     def _learn(
         self, F: System, theta: Theta, beta: Array, w: Array, v: Data, s: State, weight: Weight | None, key: Key
     ) -> Learned:
-        s_free, free = self.free.settle(F, theta, v, 0.0, s)
-        states, nudged = nudged_states(self.nudged, self.nudge, F, theta, v, beta, s_free)
+        free_key, nudged_key = jax.random.split(jax.random.fold_in(key, DRAW))
+        s_free, free = self.free.with_key(free_key).settle(F, theta, v, 0.0, s)
+        G, u = self.second(F, theta, v, s_free)
+        states, nudged = nudged_states(self.nudged.with_key(nudged_key), self.nudge, G, theta, u, beta, s_free)
         settled = self._read(s_free, beta, w, states, key)
         gradient = self.gradient(F, theta, v, settled, weight)
         return Learned(gradient, s_free, {"free": free, "nudged": nudged}, self.measured(F, theta, v, settled))

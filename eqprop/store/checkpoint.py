@@ -51,14 +51,16 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
     write_atomic(path, safetensors.numpy.save(arrays, metadata))
 
 
-def load(path: Path, like: Any, kind: Any = dict[str, Any]) -> tuple[Any, Any]:
+def load(path: Path, like: Any, kind: Any = dict[str, Any], newer: str | None = None) -> tuple[Any, Any]:
     """Read what `save` wrote: arrays in the structure of `like`, whose names, shapes and types must agree.
 
-    The notes must be of the type `kind`, a type hint or a dataclass.
+    The notes must be of the type `kind`, a type hint or a dataclass. Files of earlier versions may lack arrays whose
+    names begin with `newer`; these are then as in `like`.
     """
     wanted = {name: Outline.of(_plain(leaf)) for name, leaf in named(like).items()}
 
     def check(found: dict[str, Outline]) -> None:
+        found = {name: wanted[name] for name in wanted if newer and name.startswith(newer)} | found
         if odd := sorted(wanted.keys() ^ found.keys()):
             where = "lacks" if odd[0] in wanted else "has an unexpected"
             raise InputError(f"{path} is of another network or trainer: it {where} {odd[0]!r}")
@@ -69,7 +71,8 @@ def load(path: Path, like: Any, kind: Any = dict[str, Any]) -> tuple[Any, Any]:
                 )
 
     arrays, notes = read(path, kind, check)
-    return restored(arrays, like), notes
+    lacking = {name: _plain(leaf) for name, leaf in named(like).items() if name not in arrays}
+    return restored(lacking | arrays, like), notes
 
 
 def read(

@@ -4,7 +4,7 @@ config.json              the settings
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
 weights.safetensors      θ alone, saved with the checkpoint
-result.json              the errors at the end
+result.json              the errors at the end, as fractions like those of the history
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,14 @@ import numpy as np
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import to_json, write_atomic, write_json
+from eqprop.store.model import told
 from eqprop.store.reading import read_json, read_json_lines
-from eqprop.train import TrainState
+from eqprop.train import Trainer, TrainState
 from eqprop.types import Theta
 
 Record = dict[str, float]
+UNIT = {"error_unit": "fraction"}
+"""Part of every result: errors are fractions of the examples, as in the history; earlier versions wrote percent."""
 Kept = dict[str, float | None]
 """A record in JSON, where null stands for a number that is not finite."""
 
@@ -42,6 +45,9 @@ class WeightNotes:
 
     epochs: int
     settings: dict[str, Any] | None = None
+    theta: Any = None
+    trainer: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class Run:
@@ -93,8 +99,12 @@ class Run:
         return (self.folder / "result.json").exists()
 
     def read_result(self) -> dict[str, Any]:
-        """What `write_result` wrote."""
-        return read_json(self.folder / "result.json", dict[str, Any], "remove it, and go on with the run")
+        """What `write_result` wrote; errors of an earlier version, which are in percent, become fractions."""
+        result = read_json(self.folder / "result.json", dict[str, Any], "remove it, and go on with the run")
+        if UNIT.items() <= result.items():
+            return result
+        percent = {key: value for key, value in result.items() if key.endswith("_error") and value is not None}
+        return result | {key: value / 100 for key, value in percent.items()} | UNIT
 
     def read_history(self) -> list[Record]:
         """What `write_history` wrote; nothing if it did not yet."""
@@ -102,15 +112,21 @@ class Run:
         return records(read_json_lines(path, Kept, "restore it or start a new run")) if path.exists() else []
 
     def save(
-        self, state: TrainState, history: list[Record], seconds: float, settings: dict[str, Any] | None = None
+        self,
+        state: TrainState,
+        history: list[Record],
+        seconds: float,
+        settings: dict[str, Any] | None = None,
+        trainer: Trainer | None = None,
     ) -> None:
         """Keep the state, the history so far and the seconds spent on the epoch that is under way.
 
         settings: those that led to the state, by which a later change of config.json is noticed.
+        trainer: what was trained, so that `eqprop.load` can take the network from the folder.
         """
         notes = {"history": history, "seconds": seconds, "settings": settings}
         checkpoint.save(self.folder / "checkpoint.safetensors", state, notes)
-        about = {"epochs": len(history), "settings": settings}
+        about = told(trainer, state.theta) | {"epochs": len(history), "settings": settings}
         checkpoint.save(self.folder / "weights.safetensors", state.theta, about)
 
     def made_with(self, name: Literal["checkpoint", "weights"]) -> dict[str, Any] | None:
@@ -125,7 +141,7 @@ class Run:
         if not self.saved:
             return like, [], 0.0
         path = self.folder / "checkpoint.safetensors"
-        state, notes = checkpoint.load(path, like, Notes)
+        state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # which 0.1.0 had not
         check_counters(path, state, len(notes.history))
         return state, records(notes.history), notes.seconds
 

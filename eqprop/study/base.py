@@ -107,7 +107,7 @@ def learn(experiment: Experiment, examples: data.Dataset, *, settled: bool = Fal
     entry: Entry = {part: [round(100 * record[f"{part}_error"], 4) for record in history] for part in parts[:2]}
     if settled:
         found = errors(setup, state.theta, epochs)
-        entry["end"] = {part: found[f"{part}_error"] for part in parts}
+        entry["end"] = {part: round(100 * found[f"{part}_error"], 4) for part in parts}
     return entry
 
 

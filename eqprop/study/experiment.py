@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import optax
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
-from eqprop.data import NAMES, Dataset, Split
+from eqprop.data import NAMES, Dataset, FiledSplit, Split
+from eqprop.data.loading import is_folder
 from eqprop.device import Exact, Reading, Writing
 from eqprop.energy import (
     ACTIVATIONS,
@@ -23,12 +24,13 @@ from eqprop.energy import (
     Hopfield,
     Resistive,
     Shockley,
+    binarised,
 )
 from eqprop.errors import InputError
 from eqprop.memory import check_memory, size
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
-from eqprop.relax import Block, Gradient, Langevin, Relaxation
+from eqprop.relax import Block, Gradient, Langevin, Relaxation, Spiking
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
@@ -47,7 +49,16 @@ from eqprop.study.options import (
 )
 from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
-from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
+from eqprop.train import (
+    Cosine,
+    Feed,
+    FlipAndCrop,
+    Rated,
+    Staircase,
+    Trainer,
+    TrainState,
+    balanced,
+)
 from eqprop.types import Array, Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
@@ -90,10 +101,10 @@ class Setup(NamedTuple):
 
     experiment: "Experiment"
     data: Dataset
-    train: Split
+    train: Split | FiledSplit
     net: Network
     trainer: Trainer
-    feed: Arrays
+    feed: Feed
     state: TrainState
 
     @property
@@ -116,8 +127,10 @@ class Experiment:
     devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        if self.dataset not in NAMES:
-            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
+        if self.dataset not in NAMES and not is_folder(self.dataset):
+            raise InputError(
+                f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}; or a folder, as ./{self.dataset}"
+            )
         self._check_ranges()
         layers = self.depth + self.reads_out
         if len(rates := self.learning.learning_rate) not in (0, 1, layers):
@@ -141,6 +154,8 @@ class Experiment:
             raise InputError(
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
             )
+        self._check_moving()
+        self._check_spiking()
         self._check_images()
         self._check_circuit()
         self._check_gains()
@@ -207,6 +222,37 @@ class Experiment:
         except InputError as error:
             raise InputError(f"cost={self.cost.cost!r} with method={self.learning.method!r}: {error}") from error
 
+    def _check_moving(self) -> None:
+        """Refuse what would make another step of the weights than the one that they took."""
+        chosen = self.learning
+        others = {"momentum": chosen.momentum, "weight_decay": chosen.weight_decay, "balance": chosen.balance}
+        if self.method.moving and (chosen.optimizer != "sgd" or any(others.values())):
+            name, value = next(((k, v) for k, v in others.items() if v), ("optimizer", chosen.optimizer))
+            raise InputError(
+                f"{name}={value} with method={chosen.method!r}, whose weights move by gradient descent while the "
+                "network settles: give --optimizer sgd, without momentum, weight decay and balance"
+            )
+
+    def _check_spiking(self) -> None:
+        """Refuse spikes without rates, or with a rule that draws no new ones, and settings that do nothing for them."""
+        chosen = self.settling
+        if chosen.relaxation != "spiking":
+            return
+        if not isinstance(self.method.rule(self._phases()), TwoPhase):
+            raise InputError(
+                f"relaxation='spiking' with method={self.learning.method!r}, which contrasts no two phases of spikes: "
+                "choose equilibrium, vector-field, …"
+            )
+        if self.network.activation != "hard_sigmoid" or self.convolves or self.resists:
+            raise InputError(
+                f"relaxation='spiking' with activation={self.network.activation!r}, "
+                f"architecture={self.network.architecture!r}: spikes need rates from 0 to 1, those of hard sigmoids"
+            )
+        usual = SettlingOptions()
+        for name in ("nudged_relaxation", "omega", "tol", "accelerate", "precision", "order"):
+            if getattr(chosen, name) != getattr(usual, name):
+                raise InputError(f"{name}={getattr(chosen, name)} does nothing for spikes: leave it out")
+
     def _check_gains(self) -> None:
         gains = self.network.gains
         if gains and len(gains) != (count := len(self._synapse_names()) + self.reads_out):
@@ -251,6 +297,8 @@ class Experiment:
                 if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
             return
+        if net.weights != usual.weights:
+            raise InputError(f"weights={net.weights!r}: conductances have no sign; leave it out")
         if net.activation != usual.activation or net.bias != usual.bias:
             raise InputError("a circuit has diodes and rails: leave --activation and --bias out")
         if self.circuit.diode == "ideal" and (self.circuit.saturation, self.circuit.ideality) != (1e-7, 1.0):
@@ -390,8 +438,8 @@ class Experiment:
         self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
-        kind = Shuffled if self.learning.shuffle else InOrder
-        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
+        batch, shuffle = self.learning.batch_size, self.learning.shuffle
+        feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         theta = self._theta(net, trainer, init_key)
@@ -399,16 +447,6 @@ class Experiment:
             trainer = self._tuned(trainer, theta, feed, train_key)
         state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
-
-    def _tuned(self, trainer: Trainer, theta: Theta, feed: Arrays, key: Key) -> Trainer:
-        """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
-        v, weight, _ = next(feed.epoch(key))
-        v = jax.tree.map(lambda a: a[weight > 0], v)
-        rule: Any = trainer.rule
-        tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
-        return replace(
-            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
-        )
 
     def check_memory(self, data: Dataset) -> None:
         """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""
@@ -425,16 +463,26 @@ class Experiment:
             "lower --hidden or --batch-size",
         )
 
+    def _tuned(self, trainer: Trainer, theta: Theta, feed: Feed, key: Key) -> Trainer:
+        """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
+        v, weight, _ = next(feed.epoch(key))
+        v = jax.tree.map(lambda a: a[weight > 0], v)
+        rule: Any = trainer.rule
+        tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
+        return replace(
+            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
+        )
+
     def prepare(self, data: Dataset) -> Dataset:
         """The data set as the network takes it: for convolutions, images, which may be normalised."""
         if not self.convolves:
             return data
-        parts = {"train": data.train, "valid": data.valid, "test": data.test}
-        images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
+        mean, unit = None, 1.0
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
             unit = deviation * self.images.deviations
-            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        images: Any = {part: split.as_images(data.image, mean, unit) for part, split in parts.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -464,7 +512,7 @@ class Experiment:
         side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
         return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 
-    def training_part(self, data: Dataset) -> Split:
+    def training_part(self, data: Dataset) -> Split | FiledSplit:
         """The training examples that the experiment uses; refused if there are not enough."""
         wanted, available = self.learning.train, len(data.train)
         if wanted is not None and wanted > available:
@@ -486,7 +534,7 @@ class Experiment:
         optimizer = Rated(plain, self._rates(net), self._schedule(batches))
         trainer = Trainer(
             Total(net, cost),
-            self._rule(batches),
+            self._rule(net, batches),
             self._writing().behind(optimizer) if self.resists else optimizer,
             persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
@@ -552,8 +600,10 @@ class Experiment:
                 f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"
             ) from error
 
-    def _rule(self, batches: int) -> Rule:
+    def _rule(self, net: Network, batches: int) -> Rule:
         phases, growth = self.phases, self.settling.growth
+        if self.method.moving:
+            phases = phases._replace(rates=self._rates(net), schedule=self._schedule(batches))
         if growth != 1:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
@@ -566,9 +616,14 @@ class Experiment:
 
     def _phases(self) -> Phases:
         chosen = self.settling
+        if chosen.relaxation == "spiking":
+            free = self._spiking(chosen.free_steps)
+            return Phases(free, self._spiking(chosen.nudged_steps or free.steps), self._nudge())
         if self.method.noise:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
+        if self.method.moving:  # in each of all steps
+            kind = kind or chosen.relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
         free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared, order=chosen.order)
         nudged = self._relaxation(
@@ -580,6 +635,10 @@ class Experiment:
         chosen = self.settling
         steps = chosen.free_steps or _iterations(7 * self.depth, chosen.epsilon)
         return Langevin(chosen.temperature, chosen.epsilon, burn_in=steps // 2, samples=steps - steps // 2, thin=1)
+
+    def _spiking(self, steps: int | None) -> Spiking:
+        steps = steps or _iterations(7 * self.depth, self.settling.epsilon)
+        return Spiking(self.settling.epsilon, burn_in=steps // 2, samples=steps - steps // 2)
 
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
@@ -607,6 +666,11 @@ class Experiment:
 
 def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     """The layers and synapses; `outputs` is None where a readout takes their place."""
+    net = _real_layers(chosen, inputs, outputs)
+    return binarised(net) if chosen.weights == "binary" else net
+
+
+def _real_layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     activation = ACTIVATIONS[chosen.activation]
     if not isinstance(inputs, tuple):
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)

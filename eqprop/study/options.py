@@ -57,6 +57,9 @@ class NetworkOptions:
     networks start better at 0.5"""
     gains: tuple[Positive, ...] = ()
     """a gain for each synapse in order, the readout last; none: the same for all"""
+    weights: Literal["real", "binary"] = "real"
+    """binary: those of a synapse are ±α, with the signs of real ones that learn and α the mean of their absolute
+    values; biases are real"""
     bias: Finite = 0.0
     """initial biases of the outputs; those of hidden layers are 0"""
 
@@ -92,8 +95,9 @@ class SettlingOptions:
     """β is multiplied by it after each epoch"""
     order: Literal["forward", "both"] = "forward"
     """block descent in the free phase: from input to output, or there and back in each step, as for images"""
-    relaxation: Literal["block", "gradient"] = "block"
-    """block descent, or the paper's clipped gradient step; for fully connected networks the default is the latter, as
+    relaxation: Literal["block", "gradient", "spiking"] = "block"
+    """block descent, the paper's clipped gradient step, or the same with random spikes in place of rates, in all
+    phases; for fully connected networks the default is the latter, as
     synapses within a layer make the steps of block descent short"""
     omega: Finite | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
@@ -101,12 +105,13 @@ class SettlingOptions:
     """relaxation of the nudged phases, which then take all their steps: tol and accelerate are for the free phase
     only; None: as in the free phase"""
     epsilon: Positive = 0.5
-    """step size of the gradient step, ε; with noise, the step of time"""
+    """step size of the gradient step and of spiking units, ε; with noise, the step of time"""
     free_steps: Steps | None = None
-    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient; with noise,
-    of every phase, the second half of which is averaged"""
+    """steps of the free phase; None: 2 N, short of the fixed points on purpose, or 7 N / ε if by gradient or by spikes;
+    with noise, of every phase; of those with noise or spikes, the second half is averaged"""
     nudged_steps: Steps | None = None
-    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers"""
+    """steps of each nudged phase; None: N, or N / ε if by gradient, the time a nudge takes to cross N layers, or as in
+    the free phase if by spikes"""
     tol: Tolerance | None = None
     """let an example rest once its residual is at most this; None: always take all steps"""
     accelerate: bool = False

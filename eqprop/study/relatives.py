@@ -65,7 +65,7 @@ class Comparison(Campaign):
         usual = preset(dataset, method)
         learning = replace(
             usual.learning,
-            learning_rate=(0.001,),
+            learning_rate=(0.001,) if usual.learning.optimizer == "adam" else usual.learning.learning_rate,
             epochs=EPOCHS[dataset] if self.epochs is None else self.epochs,
             train=self.train if dataset == "mnist" else None,
             seed=self.seed,

@@ -46,8 +46,8 @@ def row(outcome: Outcome, some: list[Outcome]) -> dict[str, str]:
         "first phase": method.first,
         "second phase": method.second,
         "cosine": f"{notes['cosine']:.3f}",
-        "training error": f"{result['train_error']:.2f} %",
-        "test error": f"{result['test_error']:.2f} %",
+        "training error": f"{100 * result['train_error']:.2f} %",
+        "test error": f"{100 * result['test_error']:.2f} %",
         "steps": f"{notes['steps']:.0f}",
         "seconds": f"{result['seconds']:.1f}",
         "update": "–" if ratio is None else f"{ratio:.2g} ×",
@@ -139,7 +139,7 @@ def beside_backpropagation(some: list[Outcome]) -> str:
     if not {"equilibrium", "backpropagation"} <= by_method.keys():
         return ""
     ours, theirs = by_method["equilibrium"], by_method["backpropagation"]
-    points = ours.result["test_error"] - theirs.result["test_error"]
+    points = 100 * (ours.result["test_error"] - theirs.result["test_error"])
     words = f"Equilibrium Propagation's test error differs from backpropagation's by {points:+.2f} points"
     ratio = relative_time(ours, some)
     return words + ("." if ratio is None else f", at {ratio:.2g} times the time for an update.")

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from eqprop.data import FiledSplit, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
 from eqprop.store import Run
-from eqprop.store.run import Record
+from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
 from eqprop.types import Theta
@@ -71,7 +72,7 @@ def perform(
             history.append(progress.record)
             run.write_history(history)
         if time.monotonic() - saved >= checkpoint_seconds:
-            save(run, progress, history, config)
+            save(run, setup, progress, history, config)
             saved = time.monotonic()
         observe(progress)
 
@@ -89,13 +90,13 @@ def perform(
             )
     except KeyboardInterrupt:
         if latest is not None:
-            save(run, latest, history, config)
+            save(run, setup, latest, history, config)
         raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
         raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
-    run.save(state, history, 0.0, config)
+    run.save(state, history, 0.0, config, predictor(setup))
     result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
     run.write_result(result)
     return Trained(setup, state, result, history)
@@ -129,9 +130,14 @@ def times(history: list[Record]) -> dict[str, float]:
     }
 
 
-def save(run: Run, progress: Progress, history: list[Record], config: dict[str, Any]) -> None:
+def save(run: Run, setup: Setup, progress: Progress, history: list[Record], config: dict[str, Any]) -> None:
     """Keep where training is; an epoch that just ended leaves no seconds of a next one."""
-    run.save(progress.state, history, 0.0 if progress.record else progress.seconds, config)
+    run.save(progress.state, history, 0.0 if progress.record else progress.seconds, config, predictor(setup))
+
+
+def predictor(setup: Setup) -> Trainer | None:
+    """What predicts from inputs as they come, for `eqprop.load`; None where they have to be normalised first."""
+    return None if setup.experiment.images.normalise else tester(setup)
 
 
 def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment: Experiment) -> None:
@@ -181,17 +187,20 @@ def tester(setup: Setup) -> Trainer:
 
 
 def errors(setup: Setup, theta: Theta, epochs: int) -> dict[str, Any]:
-    """The errors, in percent, of the weights θ on each part of the data."""
+    """The errors of the weights θ on each part of the data, as fractions of the examples."""
     trainer, data = tester(setup), setup.data
     parts = {"train": setup.train, "valid": data.valid, "test": data.test}
-    percent = {
-        f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
-        for part, split in parts.items()
-    }
+
+    def error(split: Split | FiledSplit) -> float:
+        wrong = sum(len(piece) * trainer.measure(theta, piece.v)["error"] for piece in split.pieces())
+        return round(wrong / len(split), 6)
+
+    fractions = {f"{part}_error": error(split) if len(split) else None for part, split in parts.items()}
     return {
         "dataset": data.name,
         "net": setup.name,
         "epochs": epochs,
-        **percent,
+        **fractions,
+        **UNIT,
         "seed": setup.experiment.learning.seed,
     }

@@ -13,7 +13,7 @@ import numpy as np
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
-from eqprop.train.feed import Feed, check_arrays
+from eqprop.train.feed import Feed, checked
 from eqprop.train.trainer import Trainer, TrainState, starts
 from eqprop.train.watch import Watch
 from eqprop.types import Data, Theta
@@ -67,6 +67,7 @@ def fit(
         >>> [record["epoch"] for record in history[-2:]], history[-1]["train_cost"] < history[0]["train_cost"]
         ([19, 20], True)
     """
+    valid = valid if valid is None else checked(valid)
     check(trainer, state, feed, valid)
     batches = feed.batches
     history, piece, before = [], 1, None
@@ -119,8 +120,6 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
     if not isinstance(feed, Feed):
         raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
-    if valid is not None:
-        check_arrays(valid)
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),

@@ -7,15 +7,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
 from eqprop.train.rates import Rated
-from eqprop.tree import named
+from eqprop.tree import named, summary
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
 
 MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
@@ -40,6 +41,13 @@ class TrainState(NamedTuple):
     epoch: Array
     batch: Array
     sums: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
+        where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
+        if not any(isinstance(part, Tracer) for part in self[5:8]):
+            where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
+        return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
 
 class Trainer(eqx.Module):
@@ -115,12 +123,11 @@ class Trainer(eqx.Module):
 
     def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
-        self._check(v)
-        return self._settle_all(theta, v, None, block)[0]
+        return self._settle_all(theta, self._checked(v), None, block)[0]
 
     def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
-        self._check(v)
+        v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
@@ -129,6 +136,7 @@ class Trainer(eqx.Module):
 
     def predict(self, theta: Theta, v: Data, block: int = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
+        v = self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
     def validate(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
@@ -136,9 +144,10 @@ class Trainer(eqx.Module):
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
 
-    def _check(self, v: Data) -> None:
-        check_arrays(v)
+    def _checked(self, v: Data) -> Data:
+        v = checked(v)
         self.F.check_data(v)
+        return v
 
     def _settle_all(
         self, theta: Theta, v: Data, particles: State | None, block: int = 1000
