@@ -164,7 +164,7 @@ OPTIONS = [
     ("--net conv --method xie-seung", "cost='readout' with method='xie-seung'", "no part of the state"),
     ("--net conv --method boltzmann", "'conv' with method='boltzmann'", "vectors only"),
     ("--cost cross-entropy --method coupled", "cost='cross-entropy' with method='coupled'", "SquaredError"),
-    ("--checkpoint-seconds -1", "--checkpoint-seconds -1", "0 or more"),
+    ("--checkpoint-seconds -1", "checkpoint_seconds=-1.0", "0 or more"),
     ("--hiden 4", "--hiden", "--hidden"),
     ("--data-dir file", "digits", "leave 'file' (--data-dir, folder=) out"),
     ("--run-dir run", "folder run is not empty", "--resume run"),

@@ -1,13 +1,16 @@
 """A run that is stopped, at whatever moment and in whatever way, goes on as if it had not been."""
 
+import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -279,6 +282,90 @@ def test_an_interrupted_command_can_be_resumed_with_more_epochs_and_leaves_no_sc
     assert outcome(folder) == whole
     # The raised number is what the next resume goes by.
     assert json.loads((folder / "config.json").read_text())["learning"]["epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("SIGINT", "interrupted"), ("SIGTERM", "terminated"), ("SIGHUP", "hung up")]
+)
+@pytest.mark.usefixtures("piecemeal")
+def test_a_signal_saves_where_it_was_and_tells_how_to_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    whole: dict[str, Any],
+    name: str,
+    word: str,
+) -> None:
+    number, folder, heard = signal.Signals[name], tmp_path / "run", []
+
+    def send(*_: Any) -> None:
+        heard.append(1)
+        if len(heard) == 17:
+            signal.raise_signal(number)
+
+    before = signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        patch.setattr("eqprop.progress.TrainingBar.update", send)
+        assert run(*TRAIN, "--run-dir", folder) == 128 + number
+    assert f"{word}: go on with `eqprop train --resume {folder}`" in capsys.readouterr().err
+    assert reached(folder) == divmod(17, FEW)
+    assert signal.getsignal(number) is before
+    assert run("train", "--resume", folder) == 0
+    assert outcome(folder) == whole
+
+
+@pytest.mark.usefixtures("piecemeal")
+def test_an_interrupt_that_got_lost_is_heeded_at_the_next_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(*_: Any) -> None:
+        with suppress(KeyboardInterrupt):  # as Python does with what a callback of C code raises
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("eqprop.progress.TrainingBar.update", send)
+    assert run(*TRAIN, "--run-dir", tmp_path / "run") == 128 + signal.SIGTERM
+    assert reached(tmp_path / "run") == (0, 1)
+
+
+@pytest.mark.parametrize("write", [2, 5, 30])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.usefixtures("piecemeal")
+def test_a_disk_that_fails_loses_nothing_that_was_saved(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    whole: dict[str, Any],
+    number: int,
+    write: int,
+) -> None:
+    folder, writes, fsync = tmp_path / "run", 0, os.fsync
+
+    def failing(descriptor: int) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > write:
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        status = run(*TRAIN, "--run-dir", folder, "--checkpoint-seconds", "0")
+    shown = " ".join(capsys.readouterr().err.split())
+    assert status == 1 and os.strerror(number) in shown
+    assert f"What was saved until then is whole: mend that, and go on with `eqprop train --resume {folder}`" in shown
+    assert list(folder.glob(".*")) == []
+    assert run("train", "--resume", folder) == 0
+    assert outcome(folder) == whole
+
+
+@pytest.mark.usefixtures("piecemeal")
+def test_a_folder_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    monkeypatch.setattr("eqprop.progress.TrainingBar.update", lambda *_: shutil.rmtree(folder, ignore_errors=True))
+    assert run(*TRAIN, "--run-dir", folder, "--checkpoint-seconds", "0") == 1
+    assert f"the folder {folder} is gone" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_run_from_before_a_setting_was_added_goes_on_with_its_default(

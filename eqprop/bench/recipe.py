@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from math import inf
 from typing import Any
 
 import jax
@@ -16,6 +15,8 @@ from eqprop.bench.system import trainer
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.store import Run
+from eqprop.store.lock import locked
+from eqprop.store.ranges import Count, Epochs, Positive, Seed, check_options
 from eqprop.store.run import UNIT
 from eqprop.store.schema import from_dict
 from eqprop.train import Feed, Progress, Shuffled
@@ -26,28 +27,23 @@ class Recipe:
     """How a device is trained: by Adam, whose rate falls by a cosine to a tenth, and a symmetric nudge."""
 
     device: str = "simulated"
-    epochs: int = 50
+    epochs: Epochs = 50
     """passes over the training examples"""
-    batch_size: int = 32
+    batch_size: Count = 32
     """examples in a minibatch"""
-    beta: float = 5.0
+    beta: Positive = 5.0
     """how hard the outputs are pushed, in the unit of the device; `eqprop bench check` tells which is good"""
-    learning_rate: float = 0.01
+    learning_rate: Positive = 0.01
     """the largest step of a parameter, as a part of its range"""
-    repeats: int = 1
+    repeats: Count = 1
     """settlings whose mean is taken for one: 4 have half the noise of a single one"""
-    seed: int = 0
+    seed: Seed = 0
     """for the initial parameters, the order of the examples and the faults of a simulated bench"""
-    train: int | None = None
+    train: Count | None = None
     """train on this many examples only; None: all"""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "repeats", "train"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number")
-        for name in ("learning_rate", "beta"):
-            if not 0 < getattr(self, name) < inf:
-                raise InputError(f"{name}={getattr(self, name)!r}: give a positive number")
+        check_options(self)
 
     @classmethod
     def of(cls, run: Run) -> "Recipe":
@@ -67,7 +63,7 @@ class Recipe:
         *,
         timeout: float = 60.0,
         retries: int = 3,
-        checkpoint_seconds: float = 10.0,
+        checkpoint_seconds: float | None = None,
         values: bool = True,
         observe: Callable[[Progress], None] = lambda _: None,
     ) -> dict[str, Any]:
@@ -75,9 +71,12 @@ class Recipe:
         made, digits = setup(self.device, self.seed), data.load("digits")
         feed = self.feed(digits)
         log = run.folder / "readings.jsonl"
-        with Session(
-            made.device, log=log, timeout=timeout, retries=retries, repeats=self.repeats, values=values
-        ) as session:
+        with (
+            locked(run.folder),
+            Session(
+                made.device, log=log, timeout=timeout, retries=retries, repeats=self.repeats, values=values
+            ) as session,
+        ):
             check_digits(session)
             ready = trainer(
                 session,

@@ -15,9 +15,11 @@ from eqprop.bench.recipe import Recipe, check_digits
 from eqprop.bench.setups import setup
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.cli.stopping import heeding, resumable
 from eqprop.errors import InputError
 from eqprop.progress import CountBar, TrainingBar
 from eqprop.store import Run
+from eqprop.store.ranges import Few, Finite, Pause, Positive, Seconds, Seed, Steps, Times, check_options
 
 Name = tyro.conf.Positional[str]
 
@@ -30,21 +32,21 @@ class Check:
     """simulated, ngspice, or module:factory for a function that returns eqprop.bench.Setup(device, F, theta)"""
     kind: Literal["current", "spring", "clamp"] | None = None
     """how outputs are pushed; None: the first of these that the device can do"""
-    betas: tuple[float, ...] | None = None
+    betas: tuple[Finite, ...] | None = None
     """which β to look at; None: the largest that it can do, and halves of it"""
-    repeats: tuple[int, ...] = (1, 4, 16)
+    repeats: tuple[Steps, ...] = (1, 4, 16)
     """of how many readings to tell the error"""
-    readings: int = 8
+    readings: Times = 8
     """how often to read everything"""
-    examples: int = 32
+    examples: Few = 32
     """examples in the minibatch: digits if they fit the device, else random ones"""
-    wanted: float = 0.3
+    wanted: Positive = 0.3
     """the largest relative error of the gradient with which the device is fit"""
-    timeout: float = 60.0
+    timeout: Seconds = 60.0
     """seconds after which a call of the device is given up"""
-    retries: int = 3
+    retries: Times = 3
     """how often a call is repeated that failed"""
-    seed: int = 0
+    seed: Seed = 0
     """for the parameters, and the faults of a simulated bench"""
     report: Path | None = None
     """folder for a page, the certificate as JSON, and the log of all readings"""
@@ -52,8 +54,7 @@ class Check:
     """print the certificate as one JSON object, the last line of stdout"""
 
     def run(self) -> None:
-        if self.examples < 1:
-            raise InputError(f"--examples {self.examples}: give a positive number")
+        check_options(self)
         made = setup(self.device, self.seed)
         if self.report is not None:
             self.report.mkdir(parents=True, exist_ok=True)
@@ -105,12 +106,12 @@ class Output:
     """folder for the settings, the history, the checkpoint and the log of all readings; None: a new one in runs/"""
     resume: Path | None = None
     """go on with the run in this folder, by its settings"""
-    timeout: float = 60.0
+    timeout: Seconds = 60.0
     """seconds after which a call of the device is given up"""
-    retries: int = 3
+    retries: Times = 3
     """how often a call is repeated that failed"""
-    checkpoint_seconds: float = 10.0
-    """save no more often than this, and at the end"""
+    checkpoint_seconds: Pause | None = None
+    """save no more often than this, and at the end; None: 10, or as much more as keeps saving within 2 % of the time"""
     log_values: bool = False
     """log every number that is read, not only how each reading went"""
     json: bool = False
@@ -134,6 +135,7 @@ class Train:
 
     def run(self) -> None:
         output, recipe = self.output, Recipe(**vars(self.recipe))
+        check_options(output)
         if output.resume is not None:
             if output.run_dir is not None:
                 raise InputError(
@@ -145,19 +147,18 @@ class Train:
             run = Run.open(output.resume)
         else:
             run = Run.create(output.run_dir or fresh_folder("bench"), recipe.to_dict())
-        try:
-            with TrainingBar(recipe.epochs, batches, recipe.batch_size) as bar:
-                result = recipe.carry_out(
-                    run,
-                    timeout=output.timeout,
-                    retries=output.retries,
-                    checkpoint_seconds=output.checkpoint_seconds,
-                    values=output.log_values,
-                    observe=bar.update,
-                )
-        except KeyboardInterrupt:
-            again = shlex.join(["eqprop", "bench", "train", "--resume", str(run.folder)])
-            raise KeyboardInterrupt(f"the device is safe; go on with `{again}`") from None
+        with (
+            resumable(["bench", "train", "--resume", str(run.folder)], run.folder, "the device is safe; "),
+            TrainingBar(recipe.epochs, batches, recipe.batch_size) as bar,
+        ):
+            result = recipe.carry_out(
+                run,
+                timeout=output.timeout,
+                retries=output.retries,
+                checkpoint_seconds=output.checkpoint_seconds,
+                values=output.log_values,
+                observe=heeding(bar.update),
+            )
         if output.json:
             print_json(result)
         else:

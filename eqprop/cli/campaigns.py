@@ -3,14 +3,16 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from rich.table import Column, Table
 
 from eqprop.cli.console import out, screen
 from eqprop.cli.folders import chosen_folder
+from eqprop.cli.stopping import heeding, resumable
 from eqprop.progress import TrainingBar
+from eqprop.store.lock import locked
 from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.train import Progress
 
@@ -20,10 +22,10 @@ def command_line() -> str:
     return shlex.join(["eqprop", *sys.argv[1:]])
 
 
-def go_on(words: str, folder: Path, data_dir: Path | None) -> str:
-    """How to go on after an interruption; `words` are the command without its options."""
-    again = ["eqprop", *words.split(), "--resume", str(folder)]
-    return f"go on with `{shlex.join(again + (['--data-dir', str(data_dir)] if data_dir else []))}`"
+def going_on(words: str, folder: Path, data_dir: Path | None) -> AbstractContextManager[None]:
+    """What tells how to go on after an interruption; `words` are the command without its options."""
+    again = [*words.split(), "--resume", str(folder)]
+    return resumable(again + (["--data-dir", str(data_dir)] if data_dir else []), folder)
 
 
 def carry_out(
@@ -42,7 +44,6 @@ def carry_out(
     """
     sets = campaign.load_data(data_dir, screen.print)
     folder = chosen_folder(run_dir, resume, words.replace(" ", "-"))
-    campaign.save(folder, commands)
 
     @contextmanager
     def follow(trial: Trial, batches: int) -> Iterator[Callable[[Progress], None]]:
@@ -50,16 +51,15 @@ def carry_out(
         screen.print(f"[bold]{trials.index(trial) + 1} of {len(trials)}[/]: {trial.name}", highlight=False)
         learning = trial.experiment.learning
         with TrainingBar(learning.epochs, batches, learning.batch_size) as bar:
-            yield bar.update
+            yield heeding(bar.update)
 
     def report() -> None:
         campaign.write(folder, commands)
 
-    try:
+    with going_on(words, folder, data_dir), locked(folder):
+        campaign.save(folder, commands)
         campaign.carry_out(folder, sets, follow=follow, after=report)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(go_on(words, folder, data_dir)) from None
-    report()
+        report()
     return folder, campaign.outcomes(folder)
 
 

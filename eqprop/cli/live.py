@@ -7,6 +7,7 @@ import tyro
 
 from eqprop.cli.console import screen
 from eqprop.errors import InputError
+from eqprop.store.ranges import HeldOut, check_options
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Live:
 
     what: tyro.conf.Positional[str] = "digits"
     """the folder of a run, or a data set: digits, mnist, fashion, cifar10"""
-    updates: int | None = None
+    updates: HeldOut | None = None
     """of a data set: learn so many minibatches first; None: 500, or none for networks of convolutions"""
     host: str = "127.0.0.1"
     """the address to serve on; others than this machine's own let everybody in who knows the address"""
@@ -33,8 +34,7 @@ class Live:
         def say(words: str) -> None:
             screen.print(words, markup=False, highlight=False, soft_wrap=True)
 
-        if self.updates is not None and self.updates < 0:
-            raise InputError(f"--updates {self.updates}: give 0 or more")
+        check_options(self)
         if self.port is not None and not 0 <= self.port < 65536:
             raise InputError(f"--port {self.port}: give a number from 0 to 65535")
         if Path(self.what).is_dir():

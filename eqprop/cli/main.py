@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import Annotated, Any, Union
 
 import tyro
@@ -9,6 +10,7 @@ import tyro
 from eqprop import __version__
 from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, sweep, train, verify
 from eqprop.cli.console import screen
+from eqprop.cli.stopping import Stop
 from eqprop.compile import keep_programs
 from eqprop.data.cache import cache_folder
 from eqprop.errors import DivergedError, InputError
@@ -50,20 +52,21 @@ def main(args: list[str] | None = None) -> int:
     if args[:1] in (["--version"], ["-V"]):
         print(f"eqprop {__version__}")
         return 0
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show
-            keep_programs(cache_folder("programs"))
-            parse(args).run()
-    except InputError as error:
-        return explain("error", error, 2)
-    except DivergedError as error:
-        return explain("stopped", error, 3)
-    except OSError as error:  # a full disk, a folder that may not be written
-        return explain("error", error, 1)
-    except KeyboardInterrupt as error:
-        return explain("interrupted", error, 130)
-    return 0
+    with Stop() as stop:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show
+                keep_programs(cache_folder("programs"))
+                parse(args).run()
+        except InputError as error:
+            return explain("error", error, 2)
+        except DivergedError as error:
+            return explain("stopped", error, 3)
+        except OSError as error:  # a full disk, a folder that may not be written
+            return explain("error", error, 1)
+        except KeyboardInterrupt as error:
+            return explain(stop.word, error, stop.status)
+        return 0
 
 
 def parse(args: list[str]) -> Command:
@@ -104,6 +107,7 @@ def _show(message: Warning | str, *_: object) -> None:
 
 def explain(word: str, reason: object, status: int) -> int:
     """Say on stderr what happened and why; return the exit status."""
-    screen.print(f"[bold red]{word}:[/]", end=" ")
-    screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # the terminal may be gone
+        screen.print(f"[bold red]{word}:[/]", end=" ")
+        screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
     return status

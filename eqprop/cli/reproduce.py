@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from eqprop.cli.campaigns import carry_out, command_line, go_on, print_place, print_rows
+from eqprop.cli.campaigns import carry_out, command_line, going_on, print_place, print_rows
 from eqprop.cli.console import print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
+from eqprop.store.lock import locked
 from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, memory, rates, sign, stream
 from eqprop.study.paper import Net
 from eqprop.study.reproduction import Reproduction
@@ -160,13 +161,10 @@ class Asked:
             odd = [f"--{options.get(name, name)}" for name, value in given.items() if value != getattr(study, name)]
             if odd := odd + ["--short"] * self.short:
                 raise InputError(f"{odd[0]} with --resume: {folder} has its own settings; leave it out")
-        study.save(path, entries, commands)
-        with CountBar("runs") as bar:
-            try:
-                entries = study.answer(path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(go_on(f"reproduce {kind.name}", folder, self.data_dir)) from None
-        study.write(entries, folder, commands)
+        with going_on(f"reproduce {kind.name}", folder, self.data_dir), locked(folder), CountBar("runs") as bar:
+            study.save(path, entries, commands)
+            entries = study.answer(path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
+            study.write(entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})
         else:

@@ -12,6 +12,7 @@ from eqprop.cli.console import out, print_json, screen
 from eqprop.errors import InputError
 from eqprop.store import Run
 from eqprop.store.atomic import write_atomic
+from eqprop.store.ranges import Finite, Seconds, check_options
 from eqprop.study import experiment_of, weights_of
 
 
@@ -23,11 +24,11 @@ class Spice:
     """the folder of a run of `eqprop train --net resistive`"""
     example: int = 0
     """which of the test examples, counted from 0"""
-    beta: float = 0.0
+    beta: Finite = 0.0
     """strength of the nudge towards the example's target; 0: none"""
     netlist: Path | None = None
     """file for the netlist; None: circuit.cir in the folder of the run"""
-    timeout: float = 60.0
+    timeout: Seconds = 60.0
     """seconds to wait for ngspice"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
@@ -35,6 +36,7 @@ class Spice:
     """print the result as one JSON object, the last line of stdout"""
 
     def run(self) -> None:
+        check_options(self)
         run = Run.open(self.run_dir)
         experiment = experiment_of(run)
         if not experiment.resists:

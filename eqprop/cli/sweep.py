@@ -10,7 +10,7 @@ from typing import Any, Literal
 import tyro
 
 from eqprop import data
-from eqprop.cli.campaigns import command_line, go_on, print_place, print_rows
+from eqprop.cli.campaigns import command_line, going_on, print_place, print_rows
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.cli.train import check_use
@@ -60,8 +60,9 @@ class Search:
     """join the sweep in this folder, or go on with it, by its settings"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
-    checkpoint_seconds: float = 10.0
-    """save no more often than this, and at the end of each trial"""
+    checkpoint_seconds: float | None = None
+    """save no more often than this, and at the end of each trial; None: 10, or as much more as keeps saving within 2 %
+    of the time"""
     json: bool = False
     """print the results as one JSON object, the last line of stdout"""
 
@@ -92,7 +93,7 @@ class Search:
         def report() -> None:
             sweep_page.write_report(folder, sweep, workshop.tried(), commands)
 
-        try:
+        with going_on("sweep", folder, self.data_dir):
             workshop.work(
                 examples,
                 checkpoint_seconds=self.checkpoint_seconds,
@@ -100,8 +101,6 @@ class Search:
                 after=report,
                 wait=Patience(),
             )
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(go_on("sweep", folder, self.data_dir)) from None
         tried = workshop.tried()
         values = sweep_page.best(sweep, tried)
         best = sweep_page.command(sweep, values) if values else None

@@ -12,11 +12,13 @@ from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
 from eqprop.cli.parallel import ParallelOptions, Together
+from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.progress import TrainingBar
 from eqprop.store import Follower, Run
 from eqprop.store.atomic import write_figure
+from eqprop.store.ranges import Pause, check_options
 from eqprop.study import (
     CircuitOptions,
     CostOptions,
@@ -58,16 +60,15 @@ class OutputOptions:
     not where rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
-    checkpoint_seconds: float = 10.0
-    """save no more often than this, and at the end"""
+    checkpoint_seconds: Pause | None = None
+    """save no more often than this, and at the end; None: 10, or as much more as keeps saving within 2 % of the time"""
     json: bool = False
     """print the result as one JSON object, the last line of stdout"""
 
     def check(self) -> None:
         if self.run_dir is not None and self.resume is not None:
             raise InputError(f"--run-dir {self.run_dir} and --resume {self.resume} exclude each other: give one")
-        if not self.checkpoint_seconds >= 0:
-            raise InputError(f"--checkpoint-seconds {self.checkpoint_seconds}: give 0 or more")
+        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,12 @@ class Train:
 
     def _again(self, folder: Path | None) -> str:
         """How to go on with the run in a folder, in words."""
-        if folder is None:
-            return "start again"
+        return "start again" if folder is None else f"go on with `{shlex.join(['eqprop', *self._resume(folder)])}`"
+
+    def _resume(self, folder: Path) -> list[str]:
+        """The command that goes on with the run in a folder."""
         more = ["--data-dir", str(self.output.data_dir)] if self.output.data_dir else []
-        return f"go on with `{shlex.join(['eqprop', 'train', '--resume', str(folder), *more])}`"
+        return ["train", "--resume", str(folder), *more]
 
     def _train(self, together: Together) -> None:
         experiment, output = self.experiment, self.output
@@ -123,17 +126,16 @@ class Train:
             check_agreement(saved(output.resume), experiment, "the run was begun", remedy)
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
-        replace(experiment, learning=replace(experiment.learning, train=None)).check_memory(data.outline(self.dataset))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples, together.mesh)
         run = self._open_run(setup.name, together.first)
         together.folder = run.folder
-        try:
-            with TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar:
-                observe = bar.update if together.first else lambda _: None
-                trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=observe)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(self._again(run.folder)) from None
+        with (
+            resumable(self._resume(run.folder), run.folder),
+            TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar,
+        ):
+            observe = heeding(bar.update) if together.first else lambda _: None
+            trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=observe)
         state = trained.state._replace(theta=jax.tree.map(whole, trained.state.theta))
         if together.first:
             self._tell(run, trained._replace(state=state))
@@ -151,9 +153,7 @@ class Train:
         if not first:
             return Follower(self.output.resume or self.output.run_dir or Path("runs"))
         if self.output.resume is not None:
-            run = Run.open(self.output.resume)
-            run.clear_leftovers()
-            return run
+            return Run.open(self.output.resume)
         return Run.create(
             self.output.run_dir or fresh_folder(f"{Path(self.dataset).name}-{net}"), self.experiment.to_dict()
         )

@@ -10,6 +10,7 @@ from eqprop.data.packing import LOOSE, Folder, Missing, Packing, Place, Unavaila
 from eqprop.data.registry import FileSet
 from eqprop.errors import InputError
 from eqprop.store.atomic import write_atomic
+from eqprop.store.lock import locked
 
 
 def cache_folder(name: str) -> Path:
@@ -81,8 +82,11 @@ def fill_cache(file_set: FileSet, folder: str | os.PathLike[str] | None, on_even
         on_event(f"{file_set.name} is already in {target}")
         return target
     store(target, {})  # before the download: a folder that cannot be made is refused
-    files = download(file_set, needed, on_event) if given is None else {name: given[name] for name in needed}
-    store(target, files)
+    with locked(target, wait=on_event):  # another process may fetch the same
+        needed = {name: expected for name, expected in needed.items() if not is_intact(target, name, expected)}
+        if needed:
+            files = download(file_set, needed, on_event) if given is None else {name: given[name] for name in needed}
+            store(target, files)
     on_event(f"stored {file_set.name} in {target}")
     return target
 

@@ -31,6 +31,11 @@ class Variant(Energy, eqx.Module):
         return self.net.free
 
     @property
+    def parameters(self) -> int:
+        """How many numbers the θ of `net` has."""
+        return self.net.parameters
+
+    @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:
         """The layers one by one."""
         return tuple((layer,) for layer in self.free)

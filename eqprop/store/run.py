@@ -7,6 +7,8 @@ weights.safetensors      θ alone, saved with the checkpoint
 result.json              the errors at the end, as fractions like those of the history
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -18,6 +20,8 @@ import jax.numpy as jnp
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import to_json, write_atomic, write_json
+from eqprop.store.lock import NAME as LOCK
+from eqprop.store.lock import locked
 from eqprop.store.model import told
 from eqprop.store.reading import read_json, read_json_lines
 from eqprop.train import Trainer, TrainState
@@ -62,14 +66,15 @@ class Run:
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            occupied = any(folder.iterdir())
+            with locked(folder):
+                if any(path.name != LOCK for path in folder.iterdir()):
+                    raise InputError(
+                        f"the folder {folder} is not empty: choose another, or go on with --resume {folder}"
+                    )
+                cls(folder).write_config(config)
         except OSError as error:
             raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error
-        if occupied:
-            raise InputError(f"the folder {folder} is not empty: choose another, or go on with --resume {folder}")
-        run = cls(folder)
-        run.write_config(config)
-        return run
+        return cls(folder)
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -77,6 +82,13 @@ class Run:
         if not (Path(folder) / "config.json").is_file():
             raise InputError(f"{folder} is not the folder of a run: it has no config.json")
         return cls(folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes into the folder, and begin without what a kill left behind."""
+        with locked(self.folder):
+            self.clear_leftovers()
+            yield
 
     def clear_leftovers(self) -> None:
         """Remove what a kill in the middle of a write left behind; only for whoever goes on with the run."""
@@ -201,8 +213,9 @@ class Follower(Run):
     All must see the same folder when they go on with a run. Before the first checkpoint it need not be there.
     """
 
-    def clear_leftovers(self) -> None:
-        """Leave them to the first process."""
+    def writing(self) -> AbstractContextManager[None]:
+        """Leave that to the first process."""
+        return nullcontext()
 
     def save(self, state: TrainState, *_: Any) -> None:
         """Take part in gathering a state that lies on the devices of all processes."""

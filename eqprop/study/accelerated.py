@@ -16,6 +16,7 @@ import optax
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.store import Run
+from eqprop.store.ranges import HeldOut, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.diagnosis import cosine_or_none
 from eqprop.study.experiment import Experiment
@@ -157,9 +158,10 @@ class Question(Study):
     short: ClassVar[dict[str, Any]] = {"batches": 10}
 
     folders: tuple[str, ...] = ()
-    batches: int = 200
+    batches: HeldOut = 200
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.folders:
             raise InputError("no runs: name with --runs a folder of `eqprop reproduce as-published --nets 2` or 3")
         if self.batches < 1:

@@ -135,7 +135,7 @@ class Campaign(abc.ABC):
         folder: Path,
         sets: dict[str, data.Dataset],
         *,
-        checkpoint_seconds: float = 30.0,
+        checkpoint_seconds: float | None = None,
         follow: Follow = lambda *_: nullcontext(lambda _: None),
         after: Callable[[], None] = lambda: None,
     ) -> None:
@@ -147,7 +147,7 @@ class Campaign(abc.ABC):
             after()
 
     def _train(
-        self, trial: Trial, folder: Path, examples: data.Dataset, checkpoint_seconds: float, follow: Follow
+        self, trial: Trial, folder: Path, examples: data.Dataset, checkpoint_seconds: float | None, follow: Follow
     ) -> None:
         run = reopen(folder / trial.name, trial.experiment)
         notes = self._notes(run)

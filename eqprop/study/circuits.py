@@ -21,6 +21,7 @@ from eqprop.errors import InputError
 from eqprop.nudge import OneSided, Symmetric
 from eqprop.relax import Block
 from eqprop.rule import CoupledLearning, EquilibriumPropagation, Rule
+from eqprop.store.ranges import Epochs, Seeds, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.pages import answered, mean_and_deviation
 from eqprop.total import Total
@@ -154,11 +155,12 @@ class Question(Study):
     short: ClassVar[dict[str, Any]] = {"epochs": 3, "seeds": 1, "effects": ("states", "read noise")}
     dataset: ClassVar[str] = "digits"
 
-    epochs: int = 10
-    seeds: int = 3
+    epochs: Epochs = 10
+    seeds: Seeds = 3
     effects: tuple[str, ...] = field(default_factory=lambda: tuple(EFFECTS))
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.seeds < 1 or self.epochs < 1:
             raise InputError(f"seeds={self.seeds}, epochs={self.epochs}: give at least one of each")
         if odd := [effect for effect in self.effects if effect not in EFFECTS]:

@@ -35,6 +35,7 @@ from eqprop import data
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax import Gradient, Observer, Settling
+from eqprop.store.ranges import Count, Epochs, HeldOut, Positive, Seeds, Steps, Tolerance, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.experiment import Experiment
 from eqprop.study.options import LearningOptions, NetworkOptions
@@ -67,16 +68,17 @@ class Question(Study):
 
     depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     width: int = 128
-    seeds: int = 3
+    seeds: Seeds = 3
     images: int = 50
-    epochs: int = 3
-    train: int = 5000
-    valid: int = 5000
-    epsilon: float = 0.5
-    tol: float = 1e-4
-    most: int = 20_000
+    epochs: Epochs = 3
+    train: Count = 5000
+    valid: HeldOut = 5000
+    epsilon: Positive = 0.5
+    tol: Tolerance = 1e-4
+    most: Steps = 20_000
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.depths or min(self.depths) < 1 or self.seeds < 1:
             raise InputError(f"depths={self.depths}, seeds={self.seeds}: give hidden layers and seeds, 1 or more")
         if not 1 <= self.images <= self.valid:

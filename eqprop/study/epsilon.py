@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from eqprop import data
 from eqprop.errors import InputError
+from eqprop.store.ranges import Count, Epochs, HeldOut, Positive, Seeds, check_options
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
 from eqprop.study.options import SettlingOptions
@@ -29,14 +30,15 @@ class Question(Study):
     caption: ClassVar[str] = "Validation error over epochs, over the step size and over the duration"
     short: ClassVar[dict[str, Any]] = {"epochs": 3, "train": 1000, "valid": 1000, "seeds": 2}
 
-    epochs: int = 8
-    train: int = 5000
-    valid: int = 2000
-    seeds: int = 3
-    steps: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125)
-    durations: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    epochs: Epochs = 8
+    train: Count = 5000
+    valid: HeldOut = 2000
+    seeds: Seeds = 3
+    steps: tuple[Positive, ...] = (1.0, 0.5, 0.25, 0.125)
+    durations: tuple[Positive, ...] = (0.25, 0.5, 1.0, 2.0)
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.seeds < 1 or self.valid < 1:
             raise InputError(f"seeds={self.seeds}, valid={self.valid}: give at least one of each")
         if 0.5 not in self.steps or 1.0 not in self.durations:

@@ -36,6 +36,7 @@ from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
 from eqprop.rule.tuning import tune_nudge
+from eqprop.store.ranges import MOST_STEPS, check_options
 from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
@@ -48,7 +49,6 @@ from eqprop.study.options import (
     NetworkOptions,
     SettlingOptions,
 )
-from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
 from eqprop.train import (
     Cosine,
@@ -72,10 +72,8 @@ IMAGE_ARCHITECTURES = ("conv", "residual")
 MOST_LAYERS = 256
 LEAST_BETA = 1e-6
 MEASURED = 1000  # examples that are measured at a time
-IDLE_BY_METHOD = (  # what only settling by the settings takes; the rest shapes the training state, whatever the method
-    *("nudge", "beta", "order", "relaxation", "omega", "nudged_relaxation", "epsilon", "free_steps", "nudged_steps"),
-    *("tol", "accelerate", "temperature"),
-)
+# Unless the method uses them, these reach no rule; others do, or shape the training state, whatever the method.
+IDLE_BY_METHOD = ("nudge", "beta", "order", "omega", "epsilon", "free_steps", "nudged_steps", "temperature")
 VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
 
 
@@ -380,7 +378,7 @@ class Experiment:
         by_method = f"method={learning.method} does not use it"
         idle = {name: by_method for name in IDLE_BY_METHOD if name not in uses}
         kinds = {chosen.relaxation, chosen.nudged_relaxation or chosen.relaxation} if "relaxation" in uses else set()
-        if "epsilon" in uses and not (self.method.noise or self.method.path or "gradient" in kinds):
+        if "epsilon" in uses and kinds == {"block"} and not (self.method.noise or self.method.path):
             idle["epsilon"] = "block descent takes no steps of size ε"
         if "block" not in kinds:
             idle |= {name: idle.get(name, "no phase settles by block descent") for name in ("omega", "order")}
@@ -439,12 +437,12 @@ class Experiment:
 
         `mesh`: devices to train on together.
         """
-        self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
         batch, shuffle = self.learning.batch_size, self.learning.shuffle
         feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
+        self._check_memory(net, len(train) + len(data.valid))
         trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         theta = self._theta(net, trainer, init_key)
@@ -453,15 +451,14 @@ class Experiment:
         state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 
-    def check_memory(self, data: Dataset) -> None:
+    def _check_memory(self, net: Network, examples: int) -> None:
         """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""
-        net, chosen = self.layers(*self.widths(data)), self.learning
+        chosen = self.learning
         kept = 2 if chosen.optimizer == "adam" else int(chosen.momentum > 0)
         steps = self.phases.free.steps if chosen.method == "through-time" else 1  # pyright: ignore[reportAttributeAccessIssue]
         persistent = self.settling.persistent or self.method.persistent
-        examples = max(MEASURED, 3 * steps * chosen.batch_size)
-        examples += persistent * (len(self.training_part(data)) + len(data.valid))
-        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.sizes.values()) * examples
+        rows = max(MEASURED, 3 * steps * chosen.batch_size) + persistent * examples
+        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.free.values()) * rows
         check_memory(
             weights + states,
             f"this training ({size(weights)} for {net.parameters:,} weights, {size(states)} for states)",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import jax
 
 from eqprop.errors import InputError
+from eqprop.store.ranges import Count, Epochs, HeldOut, Seed, check_options
 from eqprop.store.run import Record
 from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
 from eqprop.study.experiment import Experiment
@@ -72,8 +73,8 @@ class ImageCampaign(Campaign):
     """Which data sets, trained in which ways, and for how long.
 
     epochs, train, valid: in place of those of the data set.
-    narrow: the channels of each layer are divided by it.
-    minutes: a training ends with the last epoch that fits in; None: when its epochs are done.
+    narrow: Count
+    minutes: Finite | None
     """
 
     command: ClassVar[str] = "eqprop reproduce images"
@@ -82,14 +83,15 @@ class ImageCampaign(Campaign):
 
     datasets: tuple[ImageSet, ...] = DATASETS
     methods: tuple[WayName, ...] = tuple(WAYS)  # pyright: ignore[reportAssignmentType]
-    epochs: int | None = None
-    train: int | None = None
-    valid: int | None = None
+    epochs: Epochs | None = None
+    train: Count | None = None
+    valid: HeldOut | None = None
     narrow: int = 1
     minutes: float | None = None
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
+        check_options(self)
         for what, asked, there in (
             ("datasets", self.datasets, get_args(ImageSet)),
             ("methods", self.methods, tuple(WAYS)),

@@ -1,34 +1,30 @@
 """The settings of an experiment, in the groups in which the command line shows them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from eqprop.device.held import Rounding
-from eqprop.study.methods import METHODS
-from eqprop.study.ranges import (
-    MOST,
+from eqprop.store.ranges import (
     AtLeastZero,
     Count,
+    Epochs,
     Factor,
     Finite,
+    HeldOut,
+    Momentum,
     Pixels,
     Positive,
-    Range,
+    Rate,
+    Seed,
     Share,
     Steps,
+    Tolerance,
     Units,
 )
+from eqprop.study.methods import METHODS
 
 ArchitectureName = Literal["layered", "skip", "fully-connected", "conv", "residual", "resistive"]
 MethodName = Literal[*METHODS]  # pyright: ignore[reportInvalidTypeForm]
-
-# Numbers that one setting alone is limited to.
-Tolerance = Annotated[float, Range(0, 1, "give a residual of 0 or more, below 1", "high")]
-Momentum = Annotated[float, Range(0, 1, "give a number from 0 to just below 1", "high")]
-Rate = Annotated[float, Range(0, float("inf"), "learning rates are 0 or more, and finite")]
-Epochs = Annotated[int, Range(1, 10**6, "give a whole number of 1 or more, up to 1,000,000")]
-HeldOut = Annotated[int, Range(0, MOST, "give a whole number of 0 or more")]
-Seed = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]
 
 
 @dataclass(frozen=True)

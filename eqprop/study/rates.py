@@ -17,6 +17,7 @@ import jax
 from eqprop import data
 from eqprop.energy import Hopfield
 from eqprop.errors import DivergedError, InputError
+from eqprop.store.ranges import Count, Epochs, HeldOut, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.diagnosis import measure
 from eqprop.study.experiment import Experiment
@@ -46,12 +47,13 @@ class Question(Study):
     short: ClassVar[dict[str, Any]] = {"epochs": 1, "train": 1000, "valid": 1000, "residuals": (1e-1, 1e-3, 1e-5)}
 
     hidden: int = 2
-    epochs: int = 4
-    train: int = 5000
-    valid: int = 5000
+    epochs: Epochs = 4
+    train: Count = 5000
+    valid: HeldOut = 5000
     residuals: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.hidden not in TABLE_2:
             raise InputError(f"hidden={self.hidden}: the paper's networks have 1, 2 or 3 hidden layers")
         if self.valid < 1 or not self.residuals:

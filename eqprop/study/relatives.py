@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from eqprop.data import Dataset
 from eqprop.errors import InputError
 from eqprop.store.atomic import write_json
+from eqprop.store.ranges import Count, Epochs, Seed, check_options
 from eqprop.store.reading import read_json
 from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.study.experiment import Experiment
@@ -37,11 +38,12 @@ class Comparison(Campaign):
 
     datasets: tuple[str, ...] = tuple(EPOCHS)
     methods: tuple[str, ...] = tuple(METHODS)
-    epochs: int | None = None
-    train: int | None = None
-    seed: int = 0
+    epochs: Epochs | None = None
+    train: Count | None = None
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
+        check_options(self)
         for what, asked, there in (("datasets", self.datasets, EPOCHS), ("methods", self.methods, METHODS)):
             if not asked or len(set(asked)) < len(asked) or set(asked) - there.keys():
                 raise InputError(f"{what}={' '.join(asked)}: name some, each once, of {', '.join(there)}")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from eqprop.errors import InputError
 from eqprop.store import Run
+from eqprop.store.ranges import Count, Epochs, HeldOut, check_options
 from eqprop.store.run import Record
 from eqprop.study import paper
 from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
@@ -22,10 +23,10 @@ class Reproduction(Campaign):
 
     mode: "as-written", "as-published" or "fast".
     nets: which of `NETS`.
-    seed: the first seed. As published, a seed is given up if an output dies, and the next one is taken.
-    seeds: from how many seeds the first network is trained, to see the spread; the others are trained from one.
+    seed: Seed
+    seeds: Seeds
     epochs, train, valid: in place of the full ones.
-    minutes: a network's training ends with the last epoch that fits in; None: when its epochs are done.
+    minutes: Finite | None
     """
 
     command: ClassVar[str] = "eqprop reproduce"
@@ -36,12 +37,13 @@ class Reproduction(Campaign):
     nets: tuple[Net, ...] = ("1", "2", "3", "fashion")
     seed: int = 0
     seeds: int = 1
-    epochs: int | None = None
-    train: int | None = None
-    valid: int | None = None
+    epochs: Epochs | None = None
+    train: Count | None = None
+    valid: HeldOut | None = None
     minutes: float | None = None
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.nets or len(set(self.nets)) < len(self.nets):
             raise InputError(f"nets={' '.join(self.nets)}: name each network once, of {', '.join(NETS)}")
         if self.mode != "as-published" and (odd := [net for net in self.nets if net.endswith("-accelerated")]):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from eqprop import data
 from eqprop.errors import InputError
+from eqprop.store.ranges import Count, Epochs, HeldOut, Seeds, check_options
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
 from eqprop.study.pages import answered, mean_and_deviation
@@ -37,12 +38,13 @@ class Question(Study):
     caption: ClassVar[str] = "Training and validation error over epochs, and the difference between the signs"
     short: ClassVar[dict[str, Any]] = {"epochs": 4, "train": 1000, "valid": 1000, "seeds": 2}
 
-    epochs: int = 30
-    train: int = 10_000
-    valid: int = 5000
-    seeds: int = 6
+    epochs: Epochs = 30
+    train: Count = 10_000
+    valid: HeldOut = 5000
+    seeds: Seeds = 6
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.seeds < 2 or self.valid < 1:
             raise InputError(f"seeds={self.seeds}, valid={self.valid}: give at least two seeds, and one image")
         for run in self.runs():

@@ -1,7 +1,6 @@
 """An experiment carried out: from settings and data to a run folder and a result."""
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
 from eqprop.store import Run
+from eqprop.store.pace import Pace
 from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
@@ -41,15 +41,26 @@ def perform(
     setup: Setup,
     run: Run,
     *,
-    checkpoint_seconds: float = 10.0,
+    checkpoint_seconds: float | None = None,
     enough: Callable[[list[Record]], bool] = lambda _: False,
     observe: Callable[[Progress], None] = lambda _: None,
 ) -> Trained:
-    """Train, from where the run was left.
+    """Train, from where the run was left; no other process can write into its folder meanwhile.
 
-    The state is saved every `checkpoint_seconds` at the most, and at the end. Training ends before its last epoch
-    when the history is `enough`.
+    The state is saved every `checkpoint_seconds` at the most, and at the end; None: every ten, or more seldom, so that
+    saving takes no more than 2 % of the time. Training ends before its last epoch when the history is `enough`.
     """
+    with run.writing():
+        return _perform(setup, run, Pace(checkpoint_seconds), enough, observe)
+
+
+def _perform(
+    setup: Setup,
+    run: Run,
+    pace: Pace,
+    enough: Callable[[list[Record]], bool],
+    observe: Callable[[Progress], None],
+) -> Trained:
     experiment, config = setup.experiment, setup.experiment.to_dict()
     check_made_with(run, "checkpoint", experiment)
     state, history, seconds = run.load(setup.state)
@@ -66,17 +77,17 @@ def perform(
     require_same(mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
     run.write_config(config)  # more epochs than at first, or a setting that is new
     run.write_history(history)
-    saved, latest = time.monotonic(), None
+    latest: tuple[Progress, int] | None = None  # what was last reached, and how many epochs belong to it
 
     def keep(progress: Progress) -> None:
-        nonlocal saved, latest
-        latest = progress
+        nonlocal latest
         if progress.record:
             history.append(progress.record)
+        latest = progress, len(history)  # in one step: a signal may come between any two
+        if progress.record:
             run.write_history(history)
-        if agreed(mesh, time.monotonic() - saved) >= checkpoint_seconds:
-            save(run, setup, progress, history, config)
-            saved = time.monotonic()
+        if agreed(mesh, pace.due):
+            pace.save(lambda: save(run, setup, progress, history, config))
         observe(progress)
 
     try:
@@ -93,7 +104,8 @@ def perform(
             )
     except KeyboardInterrupt:
         if latest is not None and not spans_processes(mesh):  # of which others may still be computing
-            save(run, setup, latest, history, config)
+            progress, count = latest
+            save(run, setup, progress, history[:count], config)
         raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
@@ -113,7 +125,6 @@ def experiment_of(run: Run) -> Experiment:
 def reopen(folder: Path, experiment: Experiment) -> Run:
     """The run of an experiment in a folder; it is begun if there is none, or if a kill came before its settings."""
     run = Run(folder)
-    run.clear_leftovers()
     if not (folder / "config.json").exists():
         return Run.create(folder, experiment.to_dict())
     before = experiment_of(run)

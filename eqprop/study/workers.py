@@ -78,7 +78,7 @@ class Workshop:
         self,
         data: Dataset,
         *,
-        checkpoint_seconds: float = 10.0,
+        checkpoint_seconds: float | None = None,
         follow: Follow = lambda *_: nullcontext(lambda _: None),
         after: Callable[[], None] = lambda: None,
         wait: Callable[[list[int]], None] = lambda _: None,
@@ -136,7 +136,7 @@ class Workshop:
         lock.acquire()
         return self._suggested(trial), lock
 
-    def _train(self, trial: Trial, data: Dataset, checkpoint_seconds: float, follow: Follow) -> None:
+    def _train(self, trial: Trial, data: Dataset, checkpoint_seconds: float | None, follow: Follow) -> None:
         """Train a trial from where it was left, and tell what came of it."""
         values = self.sweep.values(trial.params)
 

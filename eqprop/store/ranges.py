@@ -1,7 +1,7 @@
 """Which numbers a setting may have: said beside its type, and checked in one place for commands, files and Python."""
 
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 from typing import Annotated, Any
 
@@ -40,6 +40,19 @@ Factor = Annotated[float, Range(0, LARGE, "give a positive factor, 1 for no chan
 Share = Annotated[float, Range(0, 1, "give a number from 0 to 1")]
 AtLeastZero = Annotated[float, Range(0, LARGE, f"give a number of 0 or more, up to {LARGE:g}")]
 
+# Numbers that only one setting, or one of a few commands, is limited to.
+Tolerance = Annotated[float, Range(0, 1, "give a residual of 0 or more, below 1", "high")]
+Momentum = Annotated[float, Range(0, 1, "give a number from 0 to just below 1", "high")]
+Rate = Annotated[float, Range(0, inf, "learning rates are 0 or more, and finite")]
+Epochs = Annotated[int, Range(1, 10**6, "give a whole number of 1 or more, up to 1,000,000")]
+HeldOut = Annotated[int, Range(0, MOST, "give a whole number of 0 or more")]
+Seed = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]
+Seeds = Annotated[int, Range(-MOST, 1000, "give a whole number of 1 or more, up to 1000")]  # each says its least itself
+Times = Annotated[int, Range(0, 1000, "give a whole number from 0 to 1000")]
+Few = Annotated[int, Range(1, 10**5, "give a positive number, up to 100,000")]
+Pause = Annotated[float, Range(0, LARGE, f"give a number of seconds, 0 or more, up to {LARGE:g}")]
+Seconds = Annotated[float, Range(0, LARGE, f"give a positive number of seconds, up to {LARGE:g}", "low")]
+
 
 def check_options(options: Any) -> None:
     """Refuse a value of a dataclass that is not of the type, or out of the range, that its annotation says.
@@ -47,7 +60,8 @@ def check_options(options: Any) -> None:
     Lists in the place of tuples, and numbers of NumPy, are taken for what they mean.
     """
     kinds = typing.get_type_hints(type(options))
-    for name, hint in typing.get_type_hints(type(options), include_extras=True).items():
+    hints = typing.get_type_hints(type(options), include_extras=True)
+    for name, hint in ((field.name, hints[field.name]) for field in fields(options)):
         given = getattr(options, name)
         plain = given.tolist() if isinstance(given, np.generic | np.ndarray) else given
         if isinstance(plain, list | tuple):
