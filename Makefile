@@ -10,6 +10,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
 run: .venv/run
 	$(BIN)/eqprop train digits
+	@echo "eqprop is in $(BIN): say \`source $(BIN)/activate\` once, and then \`eqprop train mnist\`"
 
 test: .venv/dev
 	$(BIN)/ruff check

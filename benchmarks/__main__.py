@@ -15,6 +15,7 @@ Name = Literal[
     "floor",
     "settle",
     "gradient",
+    "tuned",
     "error",
     "memory",
     "growth",
@@ -22,8 +23,11 @@ Name = Literal[
     "images",
     "sweeps",
     "circuits",
+    "fields",
+    "disk",
     "live",
     "parallel",
+    "scaling",
     "versions",
 ]
 
@@ -40,6 +44,7 @@ def main(
     - floor: a training step beside its bare matrix products
     - settle: steps to a residual, by relaxation and depth
     - gradient: how β and the number of sweeps turn the gradient
+    - tuned: the β that is chosen from what is measured, beside fixed ones
     - error: seconds of training to an error on MNIST, the longest of all
     - memory: peak memory beside backpropagation through time
     - growth: how time grows with width, depth and examples
@@ -47,8 +52,11 @@ def main(
     - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code
+    - fields: an update of a vector field by each rule for one
+    - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
     - parallel: two processes that train together beside one alone
+    - scaling: what training over many devices would take, predicted from counts and times of one
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

@@ -52,12 +52,12 @@ def run(short: bool) -> Report:
         print(f"  {hidden} hidden, default", flush=True)
         ours = learn(setup.trainer, setup.state, setup.feed, data, experiment.learning.epochs)
         print(f"  {hidden} hidden, paper", flush=True)
-        theirs = learn(*paper(hidden, data.train, exact=hidden == 1), data, epochs)
+        theirs = learn(*paper(hidden, data.train.in_memory(), exact=hidden == 1), data, epochs)
         times = seconds_per_example(hidden, setup, short)
         if hidden > 1:
             # By the ratio within the race, so that the state of the machine does not matter.
             ratio = np.median(times["paper"] / times["default"])
-            ours_per_example = ours.seconds[-1] / ours.batches[-1] / setup.feed.batch_size
+            ours_per_example = ours.seconds[-1] / ours.batches[-1] / experiment.learning.batch_size
             theirs = theirs._replace(seconds=theirs.batches * 20 * ratio * ours_per_example)
         curves[hidden] = ours, theirs
         for level in LEVELS:
@@ -119,8 +119,8 @@ def learn(
 
 def seconds_per_example(hidden: int, setup: Setup, short: bool) -> dict[str, np.ndarray]:
     """Of our training step and of the paper's exact schedule, in turns, on the first 2,000 examples."""
-    feed = ep.Shuffled(setup.train[:2000].v, setup.feed.batch_size)
-    exact, begin, small = paper(hidden, setup.train[:2000], exact=True)
+    feed = ep.Shuffled(setup.train[:2000].v, setup.experiment.learning.batch_size)
+    exact, begin, small = paper(hidden, setup.train[:2000].in_memory(), exact=True)
     ours, theirs = 20, {1: 100, 2: 10, 3: 2}[hidden]
     times = race(
         {

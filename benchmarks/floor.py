@@ -33,7 +33,7 @@ def run(short: bool) -> Report:
         feed = Shuffled((x, y), BATCH)
         state = trainer.init(theta, feed, jax.random.key(2))
         sizes = (784, *experiment.network.hidden, 10)
-        free, nudged, _ = experiment.phases
+        free, nudged, *_ = experiment.phases
         assert isinstance(free, Stepwise) and isinstance(nudged, Stepwise)
         bare = products(sizes, free.steps, nudged.steps, minibatches)
 

@@ -1,8 +1,13 @@
 """For the reference: an Equinox module is called with its fields, as a dataclass is, which MkDocs cannot know."""
 
+import re
 from typing import Any
 
 from griffe import Attribute, Class, Extension, Function, Module, Parameter, ParameterKind, Parameters
+
+ARGUMENT = re.compile(r"^(\*{0,2}\w+(?:, \w+)*): ")
+
+END = "\n\n<!-- -->"  # or else an example behind the list, which is indented, would be a part of its last item
 
 
 class Fields(Extension):
@@ -15,12 +20,26 @@ class Fields(Extension):
 def _visit(scope: Module | Class) -> None:
     for member in scope.members.values():
         if not member.is_alias and member.docstring:  # a star is a multiplier here, not emphasis
-            member.docstring.value = member.docstring.value.replace("λ*", "λ\\*")
+            member.docstring.value = _listed(member.docstring.value.replace("λ*", "λ\\*"))
         if isinstance(member, Module | Class):
             _visit(member)
         if isinstance(member, Class) and "__init__" not in member.members and _is_module(member):
             self = Parameter("self", kind=ParameterKind.positional_or_keyword)
             member.set_member("__init__", Function("__init__", parameters=Parameters(self, *_parameters(member))))
+
+
+def _listed(text: str) -> str:
+    """The docstring with a list of what each argument is, which it has line by line: "name: words"."""
+    return "\n\n".join(_list(part) if ARGUMENT.match(part) else part for part in text.split("\n\n"))
+
+
+def _list(paragraph: str) -> str:
+    """A list, if every line of the paragraph begins an argument or is indented below one; else the paragraph."""
+    lines = paragraph.split("\n")
+    if not all(ARGUMENT.match(line) or line.startswith("    ") for line in lines):
+        return paragraph
+    items = (ARGUMENT.sub(lambda found: f"- **`{found[1]}`**: ", line) if line[:1] != " " else line for line in lines)
+    return "\n".join(items) + END
 
 
 def _is_module(cls: Class) -> bool:

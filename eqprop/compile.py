@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -39,6 +40,17 @@ def compiled(function: Function) -> Function:
 
     wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+def keep_programs(folder: Path) -> None:
+    """Keep what XLA compiles in a folder, for this process and those that come after it or run beside it.
+
+    Nothing changes where the user has chosen a folder for JAX, or switched its cache off.
+    """
+    if jax.config.jax_compilation_cache_dir is None and jax.config.jax_enable_compilation_cache:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def compile_quickly() -> None:

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from math import pi
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.errors import InputError
-from eqprop.types import Array, Data, Key, Layers, Number, Scalar, State, Theta
+from eqprop.state import Space
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Shape, State, Theta
 
 
 class Cost(eqx.Module):
@@ -32,6 +34,13 @@ class Cost(eqx.Module):
 
     def check_targets(self, y: Data) -> None:
         """Refuse targets of a batch that cannot be meant; unlike in C, their values are known here. By default none."""
+
+    def take(self, y: Data, space: Space) -> Data:
+        """Targets of a batch in the form that C asks for, where they come in another; by default as they are.
+
+        space: that of the states.
+        """
+        return y
 
     def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
         """The part of θ that only the cost has, to be joined to that of the network; by default none."""
@@ -100,6 +109,29 @@ class OutputCost(Cost, Curved):
         """What complaints call the outputs."""
         return f"layer {self.layer!r}"
 
+    def outputs(self, space: Space) -> Shape:
+        """The shape of what is predicted."""
+        return space.shapes[self.layer]
+
+    def take(self, y: Data, space: Space) -> Data:
+        """One-hot rows of labels that are whole numbers from 0; a column of the targets of a single output."""
+        y, shape = np.asarray(y), self.outputs(space)
+        if y.ndim != 1 or len(shape) != 1:
+            return y
+        if shape == (1,):
+            return y[:, None].astype(np.float32)
+        if not (np.issubdtype(y.dtype, np.integer) or y.dtype == bool):
+            raise InputError(
+                f"labels of type {y.dtype}: give whole numbers from 0 to {shape[0] - 1}, as "
+                "np.unique(labels, return_inverse=True)[1]"
+            )
+        if len(wrong := np.flatnonzero((y < 0) | (y >= shape[0]))):
+            raise InputError(
+                f"example {wrong[0]} has the label {y[wrong[0]]}, where labels go from 0 to {shape[0] - 1}: "
+                "count classes from 0, or give the network more outputs"
+            )
+        return np.eye(shape[0], dtype=np.float32)[y.astype(int)]
+
     @abc.abstractmethod
     def loss(self, output: Array, y: Array) -> Scalar:
         """The error of one output."""
@@ -107,8 +139,9 @@ class OutputCost(Cost, Curved):
     def __call__(self, theta: Theta, y: Array, s: Layers) -> Scalar:
         output = self.predict(theta, s)
         if output.shape != (shape := jnp.shape(y)):
-            ask = f": give one-hot targets, as np.eye({output.shape[0]})[labels]" if shape == () else ""
-            raise InputError(f"a target of shape {shape} does not fit {self.where} of {output.shape}{ask}")
+            labels = f": give one-hot targets, as np.eye({output.shape[0]})[labels], or let eqprop.examples do so"
+            fits = f"a target of shape {shape} does not fit {self.where} of {output.shape}"
+            raise InputError(fits + labels if shape == () else fits)
         return self.loss(output, y) + self.penalty(theta)
 
     def predict(self, theta: Theta, s: Layers) -> Array:
@@ -207,3 +240,37 @@ class CrossEntropy(OutputCost):
         """½ β scale², for β above 0; a negative β only lowers the curvature."""
         # The Hessian of log-sum-exp, diag(p) − ppᵀ, lies between 0 and ½.
         return {self.layer: jnp.maximum(beta, 0) * self.scale**2 / 2}
+
+
+class PhaseError(OutputCost, Clampable):
+    """C = Σ_o 1 − cos(φ_o − (low + (high − low) y_o)), for outputs that are angles φ.
+
+    A target of 0 stands for the phase `low`, a target of 1 for `high`. What is predicted is in the units of y: 0 at
+    `low` and 1 at `high`; whole turns make no difference.
+    """
+
+    low: float = 0.0
+    high: float = pi / 2
+
+    def __check_init__(self) -> None:
+        if not 0 < self.high - self.low < 2 * pi:
+            raise InputError(f"low={self.low!r}, high={self.high!r}: give two phases less than a turn apart, low first")
+
+    def loss(self, output: Array, y: Array) -> Scalar:
+        """Σ 1 − cos((high − low) (output − y))."""
+        return jnp.sum(1 - jnp.cos((self.high - self.low) * (output - y)))
+
+    def predict(self, theta: Theta, s: Layers) -> Array:
+        """(φ − low) / (high − low), with φ within half a turn of the middle between them."""
+        middle = (self.low + self.high) / 2
+        away = super().predict(theta, s) - middle
+        away = away - 2 * pi * jnp.round(jnp.real(away) / (2 * pi))  # the part that is no whole turn
+        return away / (self.high - self.low) + 0.5
+
+    def clamp(self, y: Array) -> Layers:
+        """The phases that the targets stand for."""
+        return {self.layer: self.low + (self.high - self.low) * y}
+
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
+        """|β|: a cosine bends either way."""
+        return {self.layer: jnp.abs(beta)}

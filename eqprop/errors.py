@@ -14,3 +14,7 @@ class DivergedError(ArithmeticError):
 
     The last checkpoint before that was kept.
     """
+
+
+class LearningWarning(UserWarning):
+    """Training goes on, but a setting keeps the network from learning, or from coming to rest; the message names it."""

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from eqprop.train import Progress as TrainingProgress
 
 screen = Console(stderr=True)
+ALL = 0.995  # of the examples: what is above needs no word
 
 
 class Shown:
@@ -68,6 +69,8 @@ class TrainingBar(Shown):
         if "valid_cost" in record:
             self.last = f"valid {_figure(record, 'valid_')}  "
             line += f"  valid {_figure(record, 'valid_'):>8}"
+        if (rest := record.get("at_rest", 1.0)) < ALL:
+            line += f"  at rest {rest:.0%}"
         self.bar.console.print(f"{line}  {record['seconds']:.1f} s", highlight=False)
 
 

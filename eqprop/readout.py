@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from eqprop.cost import OutputCost, require_shares
 from eqprop.energy.graph import Graph
 from eqprop.errors import InputError
-from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Theta
+from eqprop.state import Space
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Shape, Theta
 
 
 class SoftmaxReadout(OutputCost):
@@ -67,6 +68,10 @@ class SoftmaxReadout(OutputCost):
     @property
     def where(self) -> str:
         return "the readout"
+
+    def outputs(self, space: Space) -> Shape:
+        """One for each class."""
+        return (self.classes,)
 
     def check_targets(self, y: Data) -> None:
         """Refuse targets that do not sum to 1."""

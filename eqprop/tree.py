@@ -1,5 +1,6 @@
 """Trees of arrays, as θ and gradients are: names for their parts, and angles between them."""
 
+from math import prod
 from typing import Any
 
 import jax
@@ -13,6 +14,13 @@ def named(tree: PyTree) -> dict[str, Any]:
     """The leaves of a tree by their paths: {"W/input-hidden": …}."""
     leaves = jax.tree.flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+
+
+def summary(tree: PyTree) -> str:
+    """The parts of a tree with their shapes, and how many numbers it has: W/input-output 64×10: 640 numbers."""
+    shapes = {name: jnp.shape(leaf) for name, leaf in named(tree).items()}
+    parts = ", ".join(" ".join(filter(None, (name, "×".join(map(str, shape))))) for name, shape in shapes.items())
+    return f"{parts}: {sum(map(prod, shapes.values())):,} numbers"
 
 
 def cosine(a: PyTree, b: PyTree) -> Array:

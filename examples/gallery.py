@@ -19,7 +19,9 @@ import eqprop as ep
 from eqprop import plots
 from eqprop.study import preset, settling_maps
 from eqprop.study.diagnosis import measure
+from eqprop.study.memory import Question as Capacities
 from eqprop.study.modes import different_modes
+from eqprop.study.stream import Turning
 
 HIDDEN, EPOCHS = 60, 6
 digits = ep.data.load("digits")
@@ -66,6 +68,8 @@ def figures() -> Iterator[tuple[str, Figure]]:
     yield "learning_curves", plots.learning_curves(nets)
     seeds = {float(n + 1): [100 * history[n]["valid_error"] for history in histories] for n in range(EPOCHS)}
     yield "spread", plots.spread({"three seeds": ("epoch", "validation error (%)", {"64-60-10": seeds})})
+    tried = trials(trainer)
+    yield "parallel_coordinates", plots.parallel_coordinates(*tried, log=["learning rate"])
     ratios = {"64-60-10": changes(net, history), "64-60-60-10": changes(deeper, deep_history)}
     yield "weight_changes", plots.weight_changes(ratios)
 
@@ -91,6 +95,15 @@ def figures() -> Iterator[tuple[str, Figure]]:
     bench, conductances, volts = circuit()
     yield "circuit", plots.circuit(bench, conductances, volts)
 
+    free_phases, nudged_phases = oscillators()
+    yield "locking", plots.locking(free_phases, nudged_phases, target=4)
+    pictures, labels = completed()
+    yield "completion", plots.completion(pictures, labels)
+    wrong, recalled = memories()
+    yield "capacity", plots.capacity(wrong, recalled)
+    times, errors_over_time = following()
+    yield "tracking", plots.tracking(times, errors_over_time, onset=500)
+
     betas, errors = gradient_errors()
     yield "gradient_error", plots.gradient_error(betas, errors, orders=(1, 2))
     residuals, row = precision()
@@ -110,6 +123,79 @@ def figures() -> Iterator[tuple[str, Figure]]:
     angles = {"EP in a vector field": [record["angle"] for record in followed]}
     yield "angles", plots.angles(angles)
     yield "modes", plots.modes(different_modes())
+
+
+def oscillators() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The phases of a network of oscillators while a 4 settles, and while it is nudged to its class."""
+    xy = ep.Oscillators(ep.Hopfield.layered(64, HIDDEN, 10))
+    G = ep.Total(xy, ep.PhaseError())
+    learned = ep.EquilibriumPropagation(ep.Symmetric(0.1), ep.Block(12), ep.Block(8, order="backward"))
+    theta, _ = learn(ep.Trainer(G, learned, optax.adam(0.005), metrics=error), xy)
+    x, y = digits.test.v
+    four = int(np.flatnonzero(np.asarray(digits.test.labels) == 4)[0])
+    v, slowly = (x[four : four + 1], y[four : four + 1]), ep.Gradient(60, epsilon=0.1)
+    free = slowly.trace(G, theta, v, 0.0, xy.rest(1))
+    nudged = slowly.trace(G, theta, v, 1.0, jax.tree.map(lambda path: path[:, -1], free.state))
+    first, second = ({k: np.asarray(u[0]) for k, u in trace.state.items()} for trace in (free, nudged))
+    return first, second
+
+
+def completed() -> tuple[dict[str, np.ndarray], list[str]]:
+    """Digits that are stored, the part of each that is given, and what attention makes of it, with its label."""
+    x, y = digits.train[:100].v
+    mean = x.mean(0)
+    size = np.linalg.norm(x - mean, axis=1, keepdims=True)
+    memory = ep.Memory({"pixels": 64, "label": 10}, ep.LogSumExp(20.0))
+    theta = memory.store({"pixels": (x - mean) / size, "label": y})
+    given = np.concatenate([np.arange(64) < 32, np.arange(64) % 8 >= 4, np.arange(64) % 3 == 0]).reshape(3, 64)
+    which = given[np.arange(9) % 3]
+    G, v = (
+        ep.Hold(ep.Total(memory, ep.SquaredError("label"))),
+        ((None, None), {"pixels": ((x - mean)[:9] / size[:9], which)}),
+    )
+    found, _ = ep.Gradient(100, 1e-5, epsilon=1.0)(G, theta, v, 0.0, memory.rest(9))
+    rows = {"given": np.where(which, x[:9], np.nan), "recalled": found["pixels"] * size[:9] + mean, "stored": x[:9]}
+    return {name: np.reshape(row, (9, 8, 8)) for name, row in rows.items()}, [str(k) for k in found["label"].argmax(1)]
+
+
+def memories() -> Any:
+    """What the short form of `eqprop reproduce memory` draws, without the attention."""
+    study = Capacities(loads=(0.5, 1.0, 1.5, 2.0), classical=(50, 100), cubic=(20, 40), quartic=(12, 24), draws=1)
+    kinds = list(study.sizes)[:3]
+    runs = [run for run in study.runs() if run[0] in kinds]
+    entries = [{"run": list(run)} | study.carry_out(run, digits) for run in runs]
+    return study.curves(entries, kinds)
+
+
+def following() -> tuple[list[int], dict[str, list[list[float]]]]:
+    """The error on a stream of digits that turn by 90° between the times 500 and 2500."""
+    feed = ep.Stream(digits.train.v, lanes=20, dwell=2, move=Turning(500, 90 / 2000, side=8), batches=50)
+    follows = replace(rule, free=ep.Block(2), nudged=ep.Block(1, order="backward"))
+    curves = {}
+    for name in ("learns on the fly", "frozen"):
+        trainer = ep.Trainer(F, follows, adam, persistent=True, metrics=error)
+        state = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+        state, before = ep.fit(trainer, state, feed, epochs=10)
+        if name == "frozen":
+            trainer = replace(trainer, optimizer=optax.set_to_zero())
+            state = state._replace(optimizer=trainer.optimizer.init(state.theta))
+        _, after = ep.fit(trainer, state, feed, epochs=50)
+        curves[name] = [[100 * record["train_error"] for record in before + after]]
+    return [50 * (k + 1) for k in range(50)], curves
+
+
+def trials(trainer: ep.Trainer) -> tuple[dict[str, list[float]], list[float]]:
+    """Learning rates and nudges by chance, and the validation errors after two epochs."""
+    draw, settings, errors = np.random.default_rng(0), {"learning rate": [], "β": []}, []
+    for _ in range(12):
+        rate, beta = float(10 ** draw.uniform(-4, -1.5)), float(draw.uniform(0.1, 1))
+        one = replace(trainer, rule=replace(rule, nudge=ep.Symmetric(beta)), optimizer=ep.Rated(optax.adam(1.0), rate))
+        start = one.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
+        _, history = ep.fit(one, start, feed, digits.valid.v, epochs=2)
+        settings["learning rate"].append(rate)
+        settings["β"].append(beta)
+        errors.append(100 * history[-1]["valid_error"])
+    return settings, errors
 
 
 def changes(which: ep.Hopfield, history: list[dict[str, float]]) -> dict[str, list[float]]:

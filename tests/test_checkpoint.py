@@ -73,7 +73,9 @@ trees = st.recursive(
     ),
     max_leaves=6,
 )
-notes = st.dictionaries(st.text(max_size=3), st.floats(allow_nan=False) | st.text(max_size=5), max_size=3)
+notes = st.dictionaries(
+    st.text(max_size=3), st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5), max_size=3
+)
 
 
 @settings(max_examples=150, deadline=None, database=None, derandomize=True)

@@ -14,9 +14,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 import safetensors.numpy
+from rich.console import Console
 
+import eqprop
 from command import run
 from eqprop import Run, Trainer, data, fit
+from eqprop.cli import campaigns
 from eqprop.cli.evaluate import Evaluate
 from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
@@ -61,6 +64,7 @@ def test_train_with_json_prints_one_object_and_nothing_else(tmp_path: Path, caps
         "train_error": float,
         "valid_error": float,
         "test_error": float,
+        "error_unit": str,
         "seconds": float,
         "valid_seconds": float,
         "run_dir": str,
@@ -68,7 +72,7 @@ def test_train_with_json_prints_one_object_and_nothing_else(tmp_path: Path, caps
     assert {name: type(result[name]) for name in kinds} == kinds
     assert (result["dataset"], result["net"], result["epochs"]) == ("digits", "64-5-10", 2)
     assert result["run_dir"] == str(folder)
-    assert all(0 <= result[f"{part}_error"] <= 100 for part in ("train", "valid", "test"))
+    assert all(0 <= result[f"{part}_error"] <= 1 for part in ("train", "valid", "test"))
     assert result["seconds"] > 0
     assert json.loads((folder / "result.json").read_text()) == result
     # Progress is for people and goes to stderr.
@@ -94,7 +98,61 @@ def test_evaluate_without_json_prints_a_table_of_the_same(finished: Path, capsys
     shown, result = capsys.readouterr().out, json.loads((finished / "result.json").read_text())
     for part, word in (("train", "training"), ("valid", "validation"), ("test", "test")):
         line = next(line for line in shown.splitlines() if word in line)
-        assert f"{result[f'{part}_error']:.2f} %" in line
+        assert f"{100 * result[f'{part}_error']:.2f} %" in line
+    assert shown.splitlines()[-1] == f"drawn in {finished / 'confusion_matrix.png'}"
+
+
+def test_errors_are_fractions_in_every_file_and_earlier_results_are_understood(finished: Path, tmp_path: Path) -> None:
+    result, history = Run.open(finished).read_result(), Run.open(finished).read_history()
+    assert result["error_unit"] == "fraction"
+    # Both are of the last weights, on examples that nothing was learned from in between.
+    assert result["valid_error"] == pytest.approx(history[-1]["valid_error"], abs=1e-6)
+    old = {"test_error": 2.5, "valid_error": None, "epochs": 3}  # in percent, as earlier versions wrote it
+    (tmp_path / "result.json").write_text(json.dumps(old))
+    assert Run(tmp_path).read_result() == old | {"test_error": 0.025, "error_unit": "fraction"}
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"eqprop {eqprop.__version__}\n"
+
+
+def test_names_in_a_table_are_whole_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(campaigns, "out", Console(width=80))
+    columns = ["method", "cosine", "training error", "test error", "steps", "seconds", "update"]
+    campaigns.print_rows([dict.fromkeys(columns, "recurrent-backpropagation")], columns)
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    cells = "".join(line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│"))
+    assert cells == "recurrent-backpropagation"
+
+
+def test_a_run_takes_fewer_epochs_than_planned_but_not_than_begun_and_says_so(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("train", "--resume", str(finished), "--epochs", "1") == 2
+    assert "has already begun epoch 2" in capsys.readouterr().err
+    assert run("train", "--help") == 0
+    assert "no fewer than were begun" in " ".join(capsys.readouterr().out.replace("│", "").split())
+
+
+def test_every_data_set_of_the_registry_is_known_to_the_commands() -> None:
+    """One that is added in the registry can be fetched and trained on: nothing else lists them."""
+    program = """
+from dataclasses import replace
+from importlib import reload
+import eqprop.data
+from eqprop.data import loading, registry
+registry.FILE_SETS["mine"] = replace(registry.MNIST, name="mine")
+reload(loading), reload(eqprop.data)
+from eqprop.cli.main import main, parse
+assert parse(["train", "mine", "--net", "conv"]).experiment.dataset == "mine"
+raise SystemExit(main(["data", "fetch", "mine", "--data-dir", "/none"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, "no folder /none" in done.stderr) == (2, True), done.stderr
 
 
 def test_train_without_json_prints_a_table_and_the_folder_as_it_is_spelt(
@@ -168,7 +226,7 @@ def test_what_evaluate_draws_is_what_it_measured(finished: Path) -> None:
     experiment = Experiment.from_dict(json.loads((finished / "config.json").read_text()))
     digits = data.load("digits", valid=experiment.learning.valid)
     result, predicted = evaluate(experiment.build(digits), Run.open(finished))
-    assert 100 * np.mean(predicted != digits.test.labels) == pytest.approx(result["test_error"], abs=1e-4)
+    assert np.mean(predicted != digits.test.labels) == pytest.approx(result["test_error"], abs=1e-6)
 
 
 def test_evaluate_works_where_it_may_not_write(
@@ -295,6 +353,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "kernel": (5, CONV),
     "padding": ((2,), CONV),
     "pool": ("average", CONV),
+    "weights": ("binary", {}),
     "bias": (0.2, {}),
     "cost": ("cross-entropy", {}),
     "targets": ((0.2, 0.8), {}),

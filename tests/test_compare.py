@@ -19,16 +19,21 @@ from marks import slow_but
 DOCS = Path(__file__).parent.parent / "docs"
 
 
+EXACT = ("asymmetric", "dyadic")
+"""Feedback weights of their own need not come to agree with the forward ones where gradients are exact."""
+
+
 @pytest.mark.parametrize("method", slow_but(METHODS, "equilibrium", "backpropagation"))
 def test_every_method_learns(method: str) -> None:
     """A smaller network on fewer digits than `eqprop compare` takes: there, errors are 1 to 4 %."""
     experiment = Comparison().experiment("digits", method)
-    learning = replace(experiment.learning, train=600, epochs=6, learning_rate=(0.002,))
+    rates = tuple(2 * rate for rate in experiment.learning.learning_rate)
+    learning = replace(experiment.learning, train=600, epochs=6, learning_rate=rates)
     experiment = replace(experiment, learning=learning, network=replace(experiment.network, hidden=(100,)))
     setup = experiment.build(data.load("digits"))
     state, history = fit(setup.trainer, setup.state, setup.feed, epochs=6)
-    assert errors(setup, state.theta, 6)["test_error"] < 12
-    if "angle" in history[0]:
+    assert errors(setup, state.theta, 6)["test_error"] < 0.12
+    if "angle" in history[0] and method not in EXACT:
         assert history[-1]["angle"] < history[0]["angle"] < 90
 
 
@@ -78,7 +83,7 @@ def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFi
     assert 0.9 < rows["equilibrium"]["cosine"] <= 1
     assert rows["kolen-pollack"]["cosine"] < rows["equilibrium"]["cosine"]
     assert [row["steps"] for row in rows.values()] == [10 + 6 + 6, 10 + 6, 2, 10 + 6 + 6]
-    assert all(row["milliseconds_per_update"] > 0 and row["test_error"] < 30 for row in rows.values())
+    assert all(row["milliseconds_per_update"] > 0 and row["test_error"] < 0.3 for row in rows.values())
 
 
 @pytest.mark.slow  # as some refuse a folder that a whole comparison made

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from eqprop import data
+from eqprop.data import cache as cache_module
 from eqprop.data import digits, sources
 from eqprop.data.cache import cache_folder, read_cached
 from eqprop.data.cifar import parse_cifar
@@ -302,6 +303,20 @@ def test_cache_folder_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert cache_folder("mnist") == Path("/var/xdg/eqprop/mnist")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder("mnist") == Path("/home/me/.cache/eqprop/mnist")
+
+
+def test_another_system_has_its_own_cache_folder_and_an_earlier_one_is_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EQPROP_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr(cache_module, "user_cache_path", lambda app, appauthor: tmp_path / "Library" / app)
+    assert cache_folder("mnist") == tmp_path / "Library" / "eqprop" / "mnist"
+    earlier = tmp_path / "xdg" / "eqprop" / "mnist"
+    earlier.mkdir(parents=True)
+    assert cache_folder("mnist") == earlier
+    (tmp_path / "Library" / "eqprop" / "mnist").mkdir(parents=True)
+    assert cache_folder("mnist") == tmp_path / "Library" / "eqprop" / "mnist"
 
 
 def test_load_fetches_once(mnist: FileSet, source: FakeSource, cache: Path) -> None:
@@ -598,7 +613,7 @@ CIFAR_FOLDERS: dict[str, Callable[[Path], object]] = {
 def test_cifar_is_the_same_however_the_folder_holds_it(cifar: FileSet, cache: Path, tmp_path: Path, way: str) -> None:
     CIFAR_FOLDERS[way](tmp_path / "mine")
     got = data.load("cifar10", folder=tmp_path / "mine")
-    check_pixels(got.train, [0, 9, 1, 8, 2, 7, 3])
+    check_pixels(got.train.in_memory(), [0, 9, 1, 8, 2, 7, 3])
     check_pixels(got.valid, [6, 4, 5])
     check_pixels(got.test, [3, 8, 8])
     assert got.shape == (32, 32, 3) and got.classes[6] == "frog" and got.widths == (3072, 10)
@@ -612,7 +627,7 @@ def test_cifar_100_has_fine_classes(cache: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(FILE_SETS, "cifar100", fake)
     fill(tmp_path / "mine", files={"cifar-100-binary.tar.gz": archive_of(files, "cifar-100-binary")})
     got = data.load("cifar100", folder=tmp_path / "mine")
-    check_pixels(got.train, [99, 19])
+    check_pixels(got.train.in_memory(), [99, 19])
     check_pixels(got.valid, [0])
     check_pixels(got.test, [57])
     assert [got.classes[label] for label in (99, 19, 0, 57)] == ["worm", "cattle", "apple", "pear"]

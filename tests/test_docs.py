@@ -26,7 +26,12 @@ from marks import slow_but
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = slow_but(
-    [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "devices.md", DOCS / "cluster.md"],
+    [
+        *(page for folder in ("tutorials", "since-2017") for page in sorted((DOCS / folder).glob("*.md"))),
+        DOCS / "devices.md",
+        DOCS / "large-data.md",
+        DOCS / "cluster.md",
+    ],
     DOCS / "tutorials" / "first-energy.md",
 )
 NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
@@ -46,19 +51,24 @@ EXAMPLES = (
     "device.read",
     "device.writing",
     "energy.graph",
+    "energy.memory",
+    "energy.oscillators",
     "nudge",
     "relax.block",
     "rule.equilibrium",
+    "rule.layer",
     "sklearn.classifier",
     "sklearn.regressor",
     "state",
     "total.base",
     "total.sum",
     "train.epochs",
+    "store.model",
     "train.feed",
     "train.layout",
     "train.rates",
     "train.rows",
+    "train.tracking",
     "train.trainer",
     "verification.run",
 )

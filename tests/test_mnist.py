@@ -23,5 +23,5 @@ def test_a_network_learns_mnist(tmp_path) -> None:
     )
     trained = perform(experiment.build(mnist), Run.create(tmp_path / "run", experiment.to_dict()))
     assert trained.history[0]["valid_error"] < 0.15
-    assert trained.result["test_error"] < 8
+    assert trained.result["test_error"] < 0.08
     assert trained.result["train_error"] < trained.result["test_error"]

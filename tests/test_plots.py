@@ -47,11 +47,16 @@ MAPS = {
     "conv1": {moment: RNG.uniform(size=(3, 3, 4)) for moment in ("free 1", "nudged 1")},
     "output": {moment: RNG.uniform(size=10) for moment in ("free 1", "nudged 1")},
 }
+PHASES = {"hidden": RNG.normal(size=(4, 5)), "output": RNG.normal(size=(4, 2))}
+HALVES = np.where(np.arange(3) < 2, RNG.uniform(size=(2, 3, 3)), np.nan)
 FIGURES: dict[str, Callable[[], Figure]] = {
     "learning_curve": lambda: plots.learning_curve(HISTORY, "a run"),
     "learning_curves": lambda: plots.learning_curves({"one": [HISTORY, HISTORY[:2]], "other": [HISTORY]}),
     "weight_changes": lambda: plots.weight_changes(
         {"a net": {"input-hidden": [0.1, 0.2], "hidden-output": [0.3, 0.4]}}
+    ),
+    "parallel_coordinates": lambda: plots.parallel_coordinates(
+        {"rate": [0.1, 0.01, 0.001], "layers": ["10", "10x10", "10"]}, [3.0, 2.0, 50.0], log=["rate"], title="a sweep"
     ),
     "rivals": lambda: plots.rivals({"digits": {"ours": {"EP": HISTORY}, "theirs": {"BP": HISTORY}}}),
     "angles": lambda: plots.angles({"a rule": [90, 45], "another": [80, 70]}),
@@ -71,6 +76,12 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         log={"b": "xy"},
         like=["a", "b"],
     ),
+    "locking": lambda: plots.locking(PHASES, PHASES, target=1),
+    "completion": lambda: plots.completion({"given": HALVES, "stored": np.ones((2, 3, 3))}, ["one", "two"]),
+    "capacity": lambda: plots.capacity(
+        {"itself": {"n = 2": {0.5: [0.0], 1.0: [0.01, 0.03]}}}, {"n = 2": ({50: 8.0}, {50: 7.0, 100: 14.0})}
+    ),
+    "tracking": lambda: plots.tracking([1, 2], {"learns": [[5, 4], [3, 2]], "frozen": [[5, 9], [3, 9]]}, onset=1),
 }
 FUNCTIONS = sorted(name for name in plots.__all__ if isinstance(getattr(plots, name), Callable) and name != "styled")
 
@@ -401,6 +412,44 @@ def test_a_crowded_circuit_is_refused() -> None:
     crowded = ep.Resistive.layered(64, 100, 10)
     with pytest.raises(InputError, match="told apart"):
         plots.circuit(crowded, None)
+
+
+# ---- oscillators, memories, streams ----
+
+
+def test_phases_are_in_half_turns_and_go_on_under_the_nudge() -> None:
+    output = FIGURES["locking"]().axes[1]
+    target = np.concatenate([PHASES["output"][:, 1], PHASES["output"][1:, 1]]) / np.pi
+    np.testing.assert_allclose(np.asarray(output.lines[-2].get_ydata(), float), target)  # then the line of the nudge
+    with pytest.raises(InputError, match="same layers"):
+        plots.locking(PHASES, {"hidden": PHASES["hidden"]})
+
+
+def test_means_of_wrong_units_are_in_percent() -> None:
+    loads, recalled = FIGURES["capacity"]().axes
+    np.testing.assert_allclose(curves(loads)["n = 2"], [[0.5, 1.0], [0.0, 2.0]])
+    np.testing.assert_allclose(curves(recalled)["n = 2"], [[50], [8]])
+    with pytest.raises(InputError, match="nothing to draw"):
+        plots.capacity({}, {})
+
+
+def test_what_is_not_given_is_told_from_what_is_dark() -> None:
+    given = FIGURES["completion"]().axes[0].images[0]
+    shown = given.to_rgba(given.get_array())[0]
+    assert (
+        shown[2].tolist() == pytest.approx(given.get_cmap().get_bad().tolist()) and (shown[0, :3] == shown[0, 0]).all()
+    )
+    with pytest.raises(InputError, match="all alike"):
+        plots.completion({"given": HALVES, "stored": HALVES[:1]})
+    with pytest.raises(InputError, match="3 captions"):
+        plots.completion({"given": HALVES}, ["a", "b", "c"])
+
+
+def test_a_stream_shows_the_mean_of_its_seeds() -> None:
+    (axes,) = FIGURES["tracking"]().axes
+    np.testing.assert_allclose(curves(axes)["learns"], [[1, 2], [4, 3]])
+    with pytest.raises(InputError, match="2 times"):
+        plots.tracking([1, 2], {"learns": [[1]]})
 
 
 # ---- the gallery ----

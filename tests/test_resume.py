@@ -324,7 +324,9 @@ def test_a_run_that_diverges_ends_with_a_word_and_its_last_good_checkpoint(
         for array in safetensors.numpy.load_file(folder / name).values():
             assert np.isfinite(array).all()
     # What is kept is the last good state: the very next minibatch is the bad one.
-    with pytest.raises(DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}:"):
+    with pytest.raises(
+        DivergedError, match=f"epoch {len(history) + 1}, minibatch {int(state.batch) + 1}, by the update"
+    ):
         perform(setup, kept)
 
 
@@ -333,7 +335,7 @@ def test_a_run_that_kills_its_network_ends_with_a_word(tmp_path: Path, capsys: p
     assert run(*TRAIN, "--learning-rate", "1e30", "--run-dir", folder) == 3
     shown = capsys.readouterr()
     assert "stopped: nothing is learned any more in epoch 1" in shown.err
-    assert "lower the learning rate or the initial weights (learning_rate=1e+30)" in shown.err
+    assert "lower the learning rate, the initial weights and biases, or β (learning_rate=1e+30)" in shown.err
     assert not (folder / "result.json").exists()
 
 

@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 import eqprop as ep
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.study import Study, depth, epsilon, sign
+from eqprop.study import Study, depth, epsilon, layers, sign
 from eqprop.study.pages import paragraph
 from eqprop.study.paper import PUBLISHED, as_published
 from tests.command import run
@@ -23,6 +23,7 @@ RNG = np.random.default_rng(0)
 TINY: dict[str, Any] = {
     "epsilon": epsilon.Question(epochs=2, train=40, valid=50, seeds=2, steps=(1.0, 0.5), durations=(1.0,)),
     "sign": sign.Question(epochs=2, train=40, valid=50, seeds=2),
+    "layers": layers.Question(blocks=2, width=8, epochs=2, train=200, rates=(0.002,)),
     "depth": depth.Question((1, 2), width=8, seeds=1, images=5, epochs=1, train=40, valid=50),
 }
 

@@ -17,6 +17,7 @@ NET = ep.Hopfield.layered(4, 6, 3)
 F = ep.Total(NET, ep.SquaredError())
 RULE = ep.EquilibriumPropagation(ep.Symmetric(0.3), ep.Block(steps=8), ep.Block(steps=4))
 EXAMPLES = 11
+STANDING = pytest.mark.filterwarnings("ignore:no weight has changed:eqprop.LearningWarning")  # at a rate of 0
 SGD = optax.sgd(1.0)
 
 
@@ -84,6 +85,7 @@ def test_pieces_of_an_epoch_do_not_change_it() -> None:
     assert_equal(at_once.sums, in_pieces.sums)
 
 
+@STANDING
 def test_persistent_particles_are_the_last_free_states_of_their_example() -> None:
     theta, v = draw()
     trainer = make(persistent=True, rates=0.0)  # with the weights at rest, particles go on settling
@@ -95,6 +97,7 @@ def test_persistent_particles_are_the_last_free_states_of_their_example() -> Non
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), state.particles, longer)
 
 
+@STANDING
 def test_validation_examples_keep_their_particles_too() -> None:
     theta, v = draw()
     held_out = jax.tree.map(lambda a: a[:7], v)
@@ -108,6 +111,7 @@ def test_validation_examples_keep_their_particles_too() -> None:
         ep.fit(trainer, start, feed, v, epochs=1)
 
 
+@STANDING
 def test_states_that_carry_over_begin_where_the_row_before_ended() -> None:
     theta, v = draw()
     trainer = make(persistent=True, rates=0.0)
@@ -362,6 +366,7 @@ def test_a_rate_that_kills_the_network_is_told(rate: float) -> None:
         train(make(rates=rate), epochs=3)
 
 
+@STANDING
 def test_weights_that_stand_still_are_not_dead() -> None:
     """With a rate of 0 the cost does not fall, but every example has its gradient."""
     _, history = train(make(rates=0.0), epochs=3)

@@ -1,6 +1,7 @@
 """`eqprop.verify`: the claims hold on what is right, and say in words what is wrong with what is not."""
 
 import json
+import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,7 @@ from eqprop.verification.order import Order
 from eqprop.verification.partition import StochasticLemma
 from eqprop.verification.proposition1 import Proposition1
 from eqprop.verification.sides import Sides
+from eqprop.verification.surrogate import Surrogate
 from eqprop.verification.theorem1 import SecondForm, Theorem1, slope_at
 from eqprop.verification.weak_feedback import WeakFeedback
 from marks import slow, slow_but
@@ -94,6 +96,13 @@ class PushedAway(ep.Gradient):
 
     def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
         return super().move(F, theta, v, -beta, s, t)
+
+
+class HalfWay(ep.Gradient):
+    """β/2 in place of β: what is contrasted at ±β has settled elsewhere."""
+
+    def move(self, F: Any, theta: Any, v: Any, beta: Any, s: Any, t: Any) -> Any:
+        return super().move(F, theta, v, beta / 2, s, t)
 
 
 class WithoutSlope(ep.Gradient):
@@ -311,6 +320,12 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
         Envelope(),
         None,
     ),
+    "settled at half the β": (
+        lambda: with_rule("quadratic", nudged=HalfWay(20_000, 1e-13, epsilon=0.1)),
+        Surrogate(),
+        None,
+    ),
+    "flipped sign, at a finite β": (lambda: with_class("quadratic", Flipped), Surrogate(), Dynamics()),
     "∂C/∂θ counted twice": (lambda: with_cost("quadratic", penalised), CountedTwice(), SecondForm()),
     "sign of β ignored": (
         lambda: with_rule("quadratic", nudged=Unsigned(20_000, 1e-13, epsilon=0.1)),
@@ -364,6 +379,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
 SLOW_FAULTS = {  # each claim notices another, too
     "steps without the clip",
     "clamped elsewhere",
+    "flipped sign, at a finite β",
     "no γ^j",
     "shares of softmax-pooling frozen",
     "average-pooling that sums on the way back",
@@ -554,7 +570,9 @@ def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -
     assert run("verify", "--claims", "STDP curve", "--subjects", "quadratic") == 2
     assert "none of these claims" in capsys.readouterr().err
     assert run("verify", "--claims", "STDP curve", "theorem 1", "--subjects", "quadratic") == 0
-    assert "not about these networks: STDP curve" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "not about these networks: STDP curve" in shown.err
+    assert re.fullmatch(r"1 of 1 findings hold, in \d+ s", shown.out.splitlines()[-1])
 
 
 def test_a_subject_is_examined_the_same_each_time() -> None:

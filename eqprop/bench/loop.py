@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +17,21 @@ from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError
 from eqprop.store import Run
 from eqprop.store import checkpoint as files
-from eqprop.store.run import Record
+from eqprop.store.run import Kept, Record, check_counters, records
 from eqprop.train import Batch, Feed, Progress, Trainer, TrainState
-from eqprop.train.feed import check_arrays, rows_of
+from eqprop.train.feed import checked, rows_of
 from eqprop.train.trainer import apply_learned, learn
 from eqprop.types import Data, State, Theta
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a checkpoint says beside its arrays."""
+
+    history: list[Kept]
+    seconds: float
+    written: bool
+    counts: dict[Literal["repeated", "skipped"], int]
 
 
 class Moment(NamedTuple):
@@ -91,7 +102,7 @@ def fit(
 def measure(trainer: Trainer, theta: Theta, v: Data, block: int = 100) -> dict[str, float]:
     """The cost and the metrics at what the device reads when it settles freely, averaged over all examples."""
     _session(trainer)
-    check_arrays(v)
+    v = checked(v)
     trainer.F.check_data(v)
     functions = {"cost": trainer.F.cost_at} | dict(trainer.metrics)
     totals, examples = dict.fromkeys(functions, 0.0), len(jax.tree.leaves(v)[0])
@@ -185,16 +196,17 @@ def _begin(trainer: Trainer, state: TrainState, run: Run | None, session: Sessio
         return fresh
     run.clear_leftovers()
     path = run.folder / "checkpoint.safetensors"
-    tree, notes = files.load(path, {"train": state, "reached": state.theta, "device": fresh.memory})
+    tree, notes = files.load(path, {"train": state, "reached": state.theta, "device": fresh.memory}, Notes)
+    check_counters(path, tree["train"], len(notes.history))
     exact, _ = files.read(path)  # what a device remembers may have more digits than JAX has
     moment = Moment(
         tree["train"],
         tree["reached"],
-        notes["written"],
+        notes.written,
         {name: exact[f"device/{name}"] for name in fresh.memory},
-        notes["history"],
-        notes["counts"],
-        notes["seconds"],
+        records(notes.history),
+        fresh.counts | notes.counts,
+        notes.seconds,
     )
     if isinstance(session.device, Remembers):
         session.device.recall(moment.memory)

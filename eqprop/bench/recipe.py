@@ -16,6 +16,8 @@ from eqprop.bench.system import trainer
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.store import Run
+from eqprop.store.run import UNIT
+from eqprop.store.schema import from_dict
 from eqprop.train import Feed, Progress, Shuffled
 
 
@@ -53,7 +55,7 @@ class Recipe:
         config, names = run.config, {field.name for field in fields(cls)}
         if not isinstance(config, dict) or config.keys() != names:
             raise InputError(f"{run.folder} was not begun by `eqprop bench train`, or by another version: begin anew")
-        return cls(**config)
+        return from_dict(cls, config, f"{run.folder / 'config.json'}: the settings")
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -96,9 +98,9 @@ class Recipe:
                 observe=observe,
             )
             parts = {"train": digits.train, "valid": digits.valid, "test": digits.test}
-            errors = {k: 100 * measure(ready, state.theta, split.v)["error"] for k, split in parts.items()}
+            errors = {k: measure(ready, state.theta, split.v)["error"] for k, split in parts.items()}
         result = {"dataset": "digits", "net": self.device, "epochs": self.epochs, "seed": self.seed}
-        result |= {f"{part}_error": round(error, 4) for part, error in errors.items()}
+        result |= {f"{part}_error": round(error, 6) for part, error in errors.items()} | UNIT
         result |= {name: sum(int(record[name]) for record in history) for name in ("repeated", "skipped")}
         result |= {"seconds": round(sum(record["seconds"] for record in history), 1), "run_dir": str(run.folder)}
         run.write_result(result)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from eqprop.cli.console import out, screen
 from eqprop.cli.folders import chosen_folder
@@ -65,7 +65,7 @@ def carry_out(
 
 def print_rows(rows: list[dict[str, str]], columns: list[str], title: str | None = None) -> None:
     """Print these columns of a table."""
-    shown = Table(*columns, title=title, title_justify="left")
+    shown = Table(*(Column(name, overflow="fold") for name in columns), title=title, title_justify="left")
     for row in rows:
         shown.add_row(*(row[name] for name in columns))
     out.print(shown)

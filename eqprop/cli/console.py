@@ -21,7 +21,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
     table.add_column("error", justify="right")
     for name, part in (("training", "train"), ("validation", "valid"), ("test", "test")):
         error = result[f"{part}_error"]
-        table.add_row(name, "none held out" if error is None else f"{error:.2f} %")
+        table.add_row(name, "none held out" if error is None else f"{100 * error:.2f} %")
     return table
 
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from rich.table import Column, Table
 
 from eqprop.cli.console import out, screen
 from eqprop.data import catalogue, fetch
+from eqprop.data.loading import DatasetName
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class List:
 class Fetch:
     """Fetch a data set into the cache and verify it."""
 
-    name: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]]
+    name: tyro.conf.Positional[DatasetName]  # pyright: ignore[reportInvalidTypeForm]
     """the data set"""
     data_dir: Path | None = None
     """take its files from this folder instead of the public sources"""

@@ -34,15 +34,19 @@ class Evaluate:
         else:
             out.print(result_table(result))
         try:
-            draw(run, examples, predicted)
+            drawn = draw(run, examples, predicted)
+            if not self.json:
+                out.print(f"drawn in {drawn}", markup=False, highlight=False, soft_wrap=True)
         except OSError as error:  # the folder may be read-only
             screen.print(f"no confusion_matrix.png: {error}", markup=False, highlight=False, soft_wrap=True)
 
 
-def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> None:
-    """Draw the confusion matrix of the test set in the run's folder."""
+def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> Path:
+    """Draw the confusion matrix of the test set in the run's folder, and return where."""
     from eqprop import plots  # matplotlib takes its time to load
 
     title = f"{examples.name}, test set"
     figure = plots.confusion_matrix(examples.test.labels, predicted, examples.classes, title=title)
-    write_figure(run.folder / "confusion_matrix.png", figure)
+    path = run.folder / "confusion_matrix.png"
+    write_figure(path, figure)
+    return path

@@ -1,17 +1,21 @@
 """The entry point: which command, and what becomes of an error."""
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import tyro
 
-from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, train, verify
+from eqprop import __version__
+from eqprop.cli import bench, compare, data, evaluate, live, reproduce, spice, sweep, train, verify
 from eqprop.cli.console import screen
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.errors import DivergedError, InputError
 from eqprop.study import PRESETS
 
 DESCRIPTION = """Equilibrium Propagation: networks that predict by settling to a minimum of an energy, and
-learn by being nudged and settling again."""
+learn by being nudged and settling again. `eqprop --version` says which version this is."""
 
 Command = (
     train.Train
@@ -23,13 +27,21 @@ Command = (
     | data.Data
     | bench.Bench
     | spice.Spice
+    | sweep.Search
 )
 
 
 def main(args: list[str] | None = None) -> int:
     """Run `eqprop` and return its exit status; errors that the user can mend are told without a traceback."""
+    args = sys.argv[1:] if args is None else args
+    if args[:1] in (["--version"], ["-V"]):
+        print(f"eqprop {__version__}")
+        return 0
     try:
-        parse(sys.argv[1:] if args is None else args).run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show
+            keep_programs(cache_folder("programs"))
+            parse(args).run()
     except InputError as error:
         return explain("error", error, 2)
     except DivergedError as error:
@@ -51,6 +63,7 @@ def parse(args: list[str]) -> Command:
         commands: Any = (
             Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
             | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[sweep.Search, tyro.conf.subcommand("sweep")]
             | Annotated[live.Live, tyro.conf.subcommand("live")]
             | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
             | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
@@ -77,6 +90,12 @@ def parse(args: list[str]) -> Command:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     return read(train.Train.of(train.usual(command)), args)
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    """A warning as one line among those of the progress."""
+    screen.print("[bold yellow]warning:[/]", end=" ")
+    screen.print(str(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def explain(word: str, reason: object, status: int) -> int:

@@ -12,7 +12,7 @@ from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
-from eqprop.study import Study, accelerated, circuits, depth, epsilon, rates, sign
+from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, memory, rates, sign, stream
 from eqprop.study.paper import Net
 from eqprop.study.reproduction import Reproduction
 
@@ -201,6 +201,19 @@ class Sign(Asked):
 
 
 @dataclass(frozen=True)
+class Layers(Asked):
+    """Does a chain of EP blocks learn as well as backpropagation through the same layers? A few minutes."""
+
+    epochs: int | None = None
+    """passes over the training examples; None: 8"""
+    seeds: int | None = None
+    """how often each is trained; None: once"""
+
+    def run(self) -> None:
+        self._run(layers.Question, epochs=self.epochs, seeds=self.seeds)
+
+
+@dataclass(frozen=True)
 class Circuits(Asked):
     """Which imperfection of real devices hurts how much, and what helps? On the digits; about half an hour."""
 
@@ -221,6 +234,22 @@ class Depth(Asked):
 
     def run(self) -> None:
         self._run(depth.Question)
+
+
+@dataclass(frozen=True)
+class Memory(Asked):
+    """How many patterns associative memories recall, beside what theory predicts. About 5 minutes on one core."""
+
+    def run(self) -> None:
+        self._run(memory.Question)
+
+
+@dataclass(frozen=True)
+class Stream(Asked):
+    """A stream of digits that turn slowly: a network that learns on the fly beside one that is frozen. 5 minutes."""
+
+    def run(self) -> None:
+        self._run(stream.Question)
 
 
 @dataclass(frozen=True)
@@ -249,8 +278,11 @@ class Reproduce:
         | Annotated[Epsilon, tyro.conf.subcommand("epsilon")]
         | Annotated[Sign, tyro.conf.subcommand("sign")]
         | Annotated[Circuits, tyro.conf.subcommand("circuits")]
+        | Annotated[Layers, tyro.conf.subcommand("layers")]
         | Annotated[Depth, tyro.conf.subcommand("depth")]
         | Annotated[Accelerated, tyro.conf.subcommand("accelerated")]
+        | Annotated[Memory, tyro.conf.subcommand("memory")]
+        | Annotated[Stream, tyro.conf.subcommand("stream")]
         | Annotated[Images, tyro.conf.subcommand("images")]
     )
 

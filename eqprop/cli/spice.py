@@ -12,7 +12,7 @@ from eqprop.cli.console import out, print_json, screen
 from eqprop.errors import InputError
 from eqprop.store import Run
 from eqprop.store.atomic import write_atomic
-from eqprop.study import experiment_of
+from eqprop.study import experiment_of, weights_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Spice:
         test = setup.data.test
         if not 0 <= self.example < len(test):
             raise InputError(f"example={self.example}: give a number from 0 to {len(test) - 1}")
-        theta, _ = run.load_weights(setup.state.theta)
+        theta, _ = weights_of(setup, run)
         v = jax.tree.map(lambda a: a[self.example : self.example + 1], test.v)
         path = self.netlist or run.folder / "circuit.cir"
         text = spice.netlist(setup.trainer.F, theta, jax.tree.map(lambda a: a[0], v), self.beta)

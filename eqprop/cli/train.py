@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jax
 import tyro
@@ -27,6 +27,7 @@ from eqprop.study import (
     NetworkOptions,
     SettlingOptions,
     Trained,
+    check_agreement,
     experiment_of,
     perform,
     preset,
@@ -53,7 +54,8 @@ class OutputOptions:
     run_dir: Path | None = None
     """folder for settings, history, checkpoint, weights and pictures; None: a new one in runs/"""
     resume: Path | None = None
-    """go on with the run in this folder, by its settings; only --epochs may be raised, unless rates follow a cosine"""
+    """go on with the run in this folder, by its settings; only --epochs may change, to no fewer than were begun, and
+    not where rates follow a cosine"""
     data_dir: Path | None = None
     """folder with the data set's own files; None: the cache, filled from public sources"""
     checkpoint_seconds: float = 10.0
@@ -72,8 +74,9 @@ class OutputOptions:
 class Train:
     """Train a network by equilibrium propagation, or by one of its relatives."""
 
-    dataset: tyro.conf.Positional[Literal["digits", "mnist", "fashion", "cifar10", "cifar100"]] = "digits"
-    """the data set; it decides some of the defaults below"""
+    dataset: tyro.conf.Positional[str] = "digits"
+    """digits, mnist, fashion, cifar10 or cifar100, which decides some of the defaults below; or a folder, with a / in
+    its name, of .npy files train-x…, train-y…, test-x…, test-y…: training examples are read as they are needed"""
     network: NamedNetwork = field(default_factory=NamedNetwork)
     cost: CostOptions = field(default_factory=CostOptions)
     settling: SettlingOptions = field(default_factory=SettlingOptions)
@@ -89,7 +92,7 @@ class Train:
         """The command that carries out the experiment."""
         network = NamedNetwork(**vars(experiment.network))
         parts = [getattr(experiment, part) for part in PARTS]
-        return cls(experiment.dataset, network, *parts)  # pyright: ignore[reportArgumentType]
+        return cls(experiment.dataset, network, *parts)
 
     def without_hidden(self) -> "Train":
         """The same without hidden layers: those that a reading of it has are the ones that were asked for."""
@@ -98,7 +101,7 @@ class Train:
     @property
     def experiment(self) -> Experiment:
         network = NetworkOptions(**vars(self.network))
-        return Experiment(self.dataset, network, *(getattr(self, part) for part in PARTS))
+        return Experiment(data.full_name(self.dataset), network, *(getattr(self, part) for part in PARTS))
 
     def run(self) -> None:
         self.output.check()
@@ -116,9 +119,11 @@ class Train:
         experiment, output = self.experiment, self.output
         check_use(experiment)
         if output.resume is not None:
-            check_agreement(saved(output.resume), experiment)
+            remedy = "leave the option out to go on with the run, or start a new one"
+            check_agreement(saved(output.resume), experiment, "the run was begun", remedy)
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
+        replace(experiment, learning=replace(experiment.learning, train=None)).check_memory(data.outline(self.dataset))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples, together.mesh)
         run = self._open_run(setup.name, together.first)
@@ -149,7 +154,9 @@ class Train:
             run = Run.open(self.output.resume)
             run.clear_leftovers()
             return run
-        return Run.create(self.output.run_dir or fresh_folder(f"{self.dataset}-{net}"), self.experiment.to_dict())
+        return Run.create(
+            self.output.run_dir or fresh_folder(f"{Path(self.dataset).name}-{net}"), self.experiment.to_dict()
+        )
 
 
 def draw(run: Run, trained: Trained) -> None:
@@ -189,23 +196,11 @@ def check_use(experiment: Experiment) -> None:
             f"targets={experiment.cost.targets} are ends of the box, where outputs do not learn by "
             f"method={experiment.learning.method}: give --targets 0.2 0.8 --bias 0.26, as `eqprop compare` does"
         )
-    usual_settling = vars(usual(experiment).settling)
-    for name, value in vars(experiment.settling).items():
-        if name not in experiment.method.uses and value != usual_settling[name]:
+    expected, plain, values = usual(experiment).flat(), Experiment(experiment.dataset).flat(), experiment.flat()
+    for name, value in values.items():
+        if value in (expected[name], plain[name]):
+            continue
+        if name in vars(experiment.settling) and name not in experiment.method.uses:
             raise InputError(f"{name}={value} does nothing for method={experiment.learning.method}: leave it out")
-
-
-def check_agreement(before: Experiment, now: Experiment) -> None:
-    """Refuse to go on with a run if its settings changed, except for the number of epochs."""
-    old, new = before.flat(), now.flat()
-    for name in old:
-        if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":
-            raise InputError(
-                f"epochs is {new[name]}, but the run was begun with {old[name]}, over which its rates follow a cosine: "
-                "start a new run for more"
-            )
-        if old[name] != new[name] and name != "epochs":
-            raise InputError(
-                f"{name} is {new[name]}, but the run was begun with {old[name]}: "
-                "leave the option out to go on with the run, or start a new one"
-            )
+        if name in experiment.idle:
+            raise InputError(f"{name}={value} does nothing, as {experiment.idle[name]}: leave it out")

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class Verify:
     subjects: tuple[str, ...] = ()
     """networks to check them on, by name or how it begins; none: all"""
     short: bool = False
-    """a minute: a few networks only, unless named"""
+    """two minutes of one core: a few networks only, unless named"""
     list: bool = False
     """list the claims and networks, and check nothing"""
     report: Path | None = None
@@ -45,8 +46,10 @@ class Verify:
             return
         chosen = _named("claims", self.claims, claims)
         subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
+        began = time.monotonic()
         with CountBar("checked") as bar:
             report = verify_zoo(subjects, tuple(chosen.values()), bar.update)
+        seconds = time.monotonic() - began
         if not report.findings:
             raise InputError("none of these claims says anything about these networks: name others, see --list")
         if self.claims and (silent := chosen.keys() - {finding.claim.name for finding in report.findings}):
@@ -58,6 +61,7 @@ class Verify:
             print_json(report.to_dict())
         else:
             out.print(str(report), markup=False, highlight=False, soft_wrap=True)
+            out.print(f"{report.total}, in {seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
             if self.report is not None:
                 out.print(f"report in {self.report / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
         if not report.passed:

@@ -1,6 +1,21 @@
 """Labelled images to learn from: scikit-learn's digits, MNIST, Fashion-MNIST and CIFAR, fetched once and verified."""
 
-from eqprop.data.loading import NAMES, Entry, catalogue, fetch, load, outline
+from eqprop.data.files import FiledSplit, write_part
+from eqprop.data.loading import NAMES, Entry, catalogue, fetch, full_name, load, outline
+from eqprop.data.shards import Shards
 from eqprop.data.splits import Dataset, Split
 
-__all__ = ["NAMES", "Dataset", "Entry", "Split", "catalogue", "fetch", "load", "outline"]
+__all__ = [
+    "NAMES",
+    "Dataset",
+    "Entry",
+    "FiledSplit",
+    "Shards",
+    "Split",
+    "catalogue",
+    "fetch",
+    "full_name",
+    "load",
+    "outline",
+    "write_part",
+]

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from eqprop.data.packing import LOOSE, Folder, Missing, Packing, Place, Unavailable
 from eqprop.data.registry import FileSet
 from eqprop.errors import InputError
@@ -11,10 +13,15 @@ from eqprop.store.atomic import write_atomic
 
 
 def cache_folder(name: str) -> Path:
-    """`$EQPROP_DATA/name`, or else `eqprop/name` in the user's cache folder."""
+    """`$EQPROP_DATA/name`, or else `eqprop/name` in the cache folder of the user, which systems have in other places.
+
+    What an earlier version has put in `~/.cache` of any system is found there.
+    """
     if chosen := os.environ.get("EQPROP_DATA"):
         return Path(chosen).expanduser() / name
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "eqprop" / name
+    usual = user_cache_path("eqprop", appauthor=False) / name
+    earlier = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "eqprop" / name
+    return earlier if earlier.is_dir() and not usual.is_dir() else usual
 
 
 def read_cached(file_set: FileSet) -> dict[str, bytes]:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from eqprop.data import digits
+from eqprop.data import digits, files
 from eqprop.data.cache import cache_folder, fill_cache, read_cached, read_given
 from eqprop.data.packing import Missing
 from eqprop.data.registry import FILE_SETS, FileSet
@@ -16,6 +17,8 @@ from eqprop.data.splits import Dataset, Part, Split, check_valid
 from eqprop.errors import InputError
 
 NAMES = (digits.NAME, *FILE_SETS)
+MOST_VALID = 10_000  # held out by default of a folder
+DatasetName = Literal[*NAMES]  # pyright: ignore[reportInvalidTypeForm]
 
 Folder = str | os.PathLike[str]
 OnEvent = Callable[[str], None]
@@ -35,13 +38,16 @@ class Entry:
 def load(name: str, folder: Folder | None = None, valid: int | None = None, on_event: OnEvent | None = None) -> Dataset:
     """The data set, with `valid` examples held out of the training data for validation.
 
-    name: one of `NAMES`.
+    name: one of `NAMES`, or a folder with files of your own, which has a / in it: ./birds. Its training examples stay
+        in their files, the others are read: see `eqprop.data.files`.
     folder: where the files are; None: the cache, into which they are fetched if they are missing.
     valid: None holds out as many as is usual for the data set.
     on_event: is called with messages on the progress.
 
     The sums of the files are verified every time.
     """
+    if is_folder(name):
+        return load_folder(name, folder, valid)
     if is_bundled(name, folder):
         return digits.load_digits(valid)
     file_set = FILE_SETS[name]
@@ -57,12 +63,46 @@ def load(name: str, folder: Folder | None = None, valid: int | None = None, on_e
 
 def outline(name: str) -> Dataset:
     """The data set without its examples: what is known of it before its files are there."""
-    if is_bundled(name, None):
+    if is_folder(name):
+        inputs, targets = files.read_part(Path(name), "train")
+        shape, classes = files.input_shape(inputs), files.read_classes(Path(name), targets)
+    elif is_bundled(name, None):
         shape, classes = digits.SHAPE, digits.CLASSES
     else:
         shape, classes = FILE_SETS[name].shape, FILE_SETS[name].classes
     none = Split(np.empty((0, prod(shape)), np.float32), np.empty((0, len(classes)), np.float32))
     return Dataset(name, none, none, none, shape, classes)
+
+
+def is_folder(name: str) -> bool:
+    """Whether a data set is named by its folder."""
+    return "/" in name or os.sep in name
+
+
+def full_name(name: str) -> str:
+    """The name by which a data set is found from anywhere: a folder's whole path."""
+    return str(Path(name).resolve()) if is_folder(name) else name
+
+
+def load_folder(name: str, folder: Folder | None, valid: int | None) -> Dataset:
+    """The data set in a folder; the last training examples become the validation split, a tenth by default."""
+    if folder is not None:
+        raise InputError(f"{name} is a folder already: leave {os.fspath(folder)!r} (--data-dir, folder=) out")
+    train, test = (files.read_part(Path(name), part) for part in ("train", "test"))
+    classes = files.read_classes(Path(name), train[1])
+    if files.input_shape(test[0]) != files.input_shape(train[0]):
+        raise InputError(f"{name} has test inputs of another shape than those for training: make them alike")
+    decode = files.flat(train[0], len(classes))
+    whole, tested = (files.FiledSplit(*part, decode, 0, len(part[0])) for part in (train, test))
+    kept = len(whole) - check_valid(valid, min(len(whole) // 10, MOST_VALID), len(whole))
+    return Dataset(
+        name,
+        train=whole[:kept],
+        valid=whole[kept:].in_memory(),
+        test=tested.in_memory(),
+        shape=files.input_shape(train[0]),
+        classes=classes,
+    )
 
 
 def fetch(name: str, folder: Folder | None = None, on_event: OnEvent | None = None) -> Path:

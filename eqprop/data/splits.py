@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.train import Feed, InOrder, Shuffled
+from eqprop.train.feed import Augment
+
+if TYPE_CHECKING:
+    from eqprop.data.files import FiledSplit
 
 Part = Literal["train", "test"]  # of the files that a data set is published in
 Piece = tuple[np.ndarray, np.ndarray]  # what a file holds: images of bytes, and the class of each
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Examples: `x` is float32 (n, features) in [0, 1], `y` is float32 one-hot (n, classes)."""
 
@@ -50,6 +56,9 @@ class Split:
             start = stop
         return cls.from_labels(x.reshape(len(x), -1), np.concatenate(labels), classes)
 
+    def __repr__(self) -> str:
+        return f"<Split: {len(self):,} examples, x {self.x.shape}, y {self.y.shape}>"
+
     @property
     def v(self) -> tuple[np.ndarray, np.ndarray]:
         """(x, y): the examples in the form that total energies and trainers take."""
@@ -66,6 +75,23 @@ class Split:
         mean, square = pixels.mean(axis=0, dtype=np.float64), np.square(pixels).mean(axis=0, dtype=np.float64)
         return mean.astype(np.float32), np.sqrt(np.maximum(square - mean**2, 1e-12)).astype(np.float32)
 
+    def as_images(self, image: tuple[int, ...], mean: np.ndarray | None, unit: np.ndarray | float) -> Split:
+        """The same examples with images of this shape for x; with a mean, (x − mean) / unit of each channel."""
+        x = self.x.reshape(-1, *image)
+        return replace(self, x=x if mean is None else (x - mean) / unit)
+
+    def feed(self, batch_size: int, augment: Augment | None = None, *, shuffle: bool, carry: bool) -> Feed:
+        """Minibatches of these examples."""
+        return (Shuffled if shuffle else InOrder)(self.v, batch_size, augment, carry=carry)
+
+    def in_memory(self) -> Split:
+        """Itself; examples in files are read."""
+        return self
+
+    def pieces(self) -> Iterator[Split]:
+        """All examples, in pieces that fit in memory: as they are there, one."""
+        yield self
+
     def __len__(self) -> int:
         return len(self.x)
 
@@ -74,21 +100,43 @@ class Split:
         return Split(self.x[rows], self.y[rows])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A data set in three parts; `shape` is that of one input before it was flattened."""
+    """A data set in three parts; `shape` is that of one input before it was flattened.
+
+    The training examples may be in files, from which they are read as they are needed.
+    """
 
     name: str
-    train: Split
+    train: Split | FiledSplit
     valid: Split
     test: Split
     shape: tuple[int, ...]
     classes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {len(split):,}" for name, split in self._parts)
+        return f"<Dataset {self.name}: {parts} inputs of {_times(self.shape)}, {len(self.classes)} classes>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of the parts."""
+        rows = "".join(
+            f"<tr><td>{name}</td><td>{len(split):,}</td><td>{_times(split.x.shape[1:])}</td>"
+            f"<td>{_times(split.y.shape[1:])}</td></tr>"
+            for name, split in self._parts
+        )
+        head = "<tr><th>part</th><th>examples</th><th>inputs</th><th>targets</th></tr>"
+        about = f"{escape(self.name)}: inputs of {_times(self.shape)}, {len(self.classes)} classes"
+        return f"<table><caption>{about}</caption>{head}{rows}</table>"
+
+    @property
+    def _parts(self) -> tuple[tuple[str, Split], ...]:
+        return ("train", self.train), ("valid", self.valid), ("test", self.test)
+
     @property
     def widths(self) -> tuple[int, int]:
         """The numbers of inputs and of classes."""
-        return prod(self.train.x.shape[1:]), self.train.y.shape[1]
+        return prod(self.shape), len(self.classes)
 
     @property
     def image(self) -> tuple[int, ...]:
@@ -102,6 +150,10 @@ class Dataset:
         whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
         kept = len(whole) - check_valid(valid, valid, len(whole))
         return replace(self, train=whole[:kept], valid=whole[kept:])
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def check_valid(valid: int | None, default: int, available: int) -> int:

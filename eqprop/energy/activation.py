@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, sqrt
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +37,10 @@ class Activation:
         """
         bend = self.bend * (jnp.abs(field()) + 2 * coupling) if self.bend else 0.0
         return bend + self.slope**2 * coupling
+
+
+Rho: TypeAlias = Activation | str
+"""An activation, or the name of one in `ACTIVATIONS`."""
 
 
 def _clipped(name: str, low: float, high: float, slope: float = 1.0) -> Activation:

@@ -42,6 +42,10 @@ class Energy(abc.ABC):
     def check_inputs(self, x: Data) -> None:  # noqa: B027  (nothing to refuse is the default)
         """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
 
+    def take(self, x: Data) -> Data:
+        """Inputs of a batch in the form that E asks for, where they come in another; by default as they are."""
+        return x
+
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""
         return theta
@@ -60,12 +64,53 @@ class Blockwise(abc.ABC):
         """For each layer of `block` a bound on ∂²E/∂s² while the other blocks stay put."""
 
 
+class Reversible(abc.ABC):
+    """A vector field that can be run in reverse: what unit i does to unit j is then what j did to i."""
+
+    @property
+    @abc.abstractmethod
+    def reversed(self) -> Energy:
+        """The vector field in reverse, for the inputs that `held_at` gives."""
+
+    @abc.abstractmethod
+    def held_at(self, theta: Theta, x: Data, s: State) -> Data:
+        """The inputs of the reversed field by which it rests at s too, a fixed point of one example."""
+
+
 class ForwardPass(abc.ABC):
     """An energy whose free fixed point is found in one pass."""
 
     @abc.abstractmethod
     def forward(self, theta: Theta, x: Data) -> State:
         """The free fixed point of one example."""
+
+
+class Predictive(ForwardPass):
+    """An energy of predictive coding, ½ Σ_k ‖e_k‖²: e_k is how far layer k is from what the layers before it ask of it.
+
+    States and errors determine each other, as a layer is what is asked of it plus its error.
+    """
+
+    @abc.abstractmethod
+    def errors(self, theta: Theta, x: Data, s: Layers) -> Layers:
+        """The errors e_k of the state s of one example."""
+
+    @abc.abstractmethod
+    def erring(self, theta: Theta, x: Data, errors: Layers) -> Layers:
+        """The state whose errors are these, by one pass; without errors it is `forward`."""
+
+
+class Linked(abc.ABC):
+    """A network of blocks in a chain, each of which settles to a minimum of its own energy."""
+
+    @property
+    @abc.abstractmethod
+    def links(self) -> tuple[Any, ...]:
+        """The energies of the blocks, from the input to the output, with what each hears and owns (`chain.Link`)."""
+
+    @abc.abstractmethod
+    def inputs(self, x: Data) -> Layers:
+        """The input by the name of its layer."""
 
 
 class Interacting(abc.ABC):

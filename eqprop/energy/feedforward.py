@@ -1,19 +1,23 @@
 """The feed-forward network of the same layers: what backpropagation trains."""
 
+from math import inf
+
 import equinox as eqx
 import jax.numpy as jnp
 
-from eqprop.energy.base import ForwardPass
+from eqprop.energy.base import Predictive
 from eqprop.energy.variant import Variant
 from eqprop.state import Space
 from eqprop.types import Array, Layers, Scalar, Theta
 
 
-class Feedforward(Variant, ForwardPass):
+class Feedforward(Variant, Predictive):
     """s_k = ρ(Σ_{j<k} s_j W_jk + b_k), without ρ in a `linear` last layer;    E(θ, x, s) = ½ Σ_k ‖s_k − ρ(…)‖².
 
     The forward pass is where E has its minimum, 0. So it is the free fixed point of an energy like the others, that of
-    predictive coding, which `forward` finds at once.
+    predictive coding (Whittington & Bogacz 2017), which `forward` finds at once. `ErrorDescent` settles it when it is
+    nudged. As s⁰ is the forward pass, Theorem 1 says that Equilibrium Propagation tends to the gradient of
+    backpropagation as β → 0, whatever the error of the outputs.
     """
 
     linear: bool = eqx.field(default=True, static=True)
@@ -23,20 +27,33 @@ class Feedforward(Variant, ForwardPass):
         self.net.require_forward()
 
     @property
+    def heard(self) -> tuple[float, float]:
+        """Any: ρ does not act on inputs."""
+        return -inf, inf
+
+    @property
     def space(self) -> Space:
         """Without bounds: states take any value."""
         return Space(self.net.shapes)
 
     def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.net.check(theta, x, s)
-        off = [jnp.sum((u - self._asked(theta, x, s, layer)) ** 2) for layer, u in s.items()]
-        return jnp.sum(jnp.stack(off)) / 2
+        return jnp.sum(jnp.stack([jnp.sum(e**2) for e in self.errors(theta, x, s).values()])) / 2
+
+    def errors(self, theta: Theta, x: Array, s: Layers) -> Layers:
+        """e_k = s_k − ρ(…)."""
+        return {layer: u - self._asked(theta, x, s, layer) for layer, u in s.items()}
 
     def forward(self, theta: Theta, x: Array) -> Layers:
         """The forward pass of one example."""
+        return self.erring(theta, x, {})
+
+    def erring(self, theta: Theta, x: Array, errors: Layers) -> Layers:
+        """The forward pass with errors: s_k = ρ(…) + e_k; a layer that is not named has none."""
         s: Layers = {}
         for layer in self.free:
-            s[layer] = self._asked(theta, x, s, layer)
+            asked = self._asked(theta, x, s, layer)
+            s[layer] = asked + errors[layer] if layer in errors else asked
         return s
 
     def _asked(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:

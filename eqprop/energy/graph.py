@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from math import prod
+from math import inf, prod
 from typing import Any, Self
 
 import jax
@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
-from eqprop.energy.activation import Activation, hard_sigmoid
+from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
 from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
 
+BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
 LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
 
 
@@ -28,7 +29,7 @@ class Graph:
     synapses: pairs of layer names, which join all units of one with all of the other (a layer paired with itself: all
         its units with each other), or objects of any `Synapse`.
     clamped: the layer that holds the input x and never moves; all others form the state s.
-    activation: ρ; one for all layers, or one for each by name.
+    activation: ρ, as eqprop.tanh or "tanh"; one for all layers, or one for each by name.
 
     θ is {"W": {"pre-post": …}, "b": {layer: …}}. There is a bias for each channel of a layer, the last axis of its
     shape; in a vector every unit is a channel. Layered, skip-connected and fully connected networks differ in their
@@ -46,7 +47,7 @@ class Graph:
         synapses: Iterable[tuple[str, str] | Synapse],
         *,
         clamped: str = "input",
-        activation: Activation | Mapping[str, Activation] = hard_sigmoid,
+        activation: Rho | Mapping[str, Rho] = hard_sigmoid,
     ):
         shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
         if clamped not in shapes:
@@ -61,7 +62,7 @@ class Graph:
         object.__setattr__(self, "activations", _activations(activation, shapes))
 
     @classmethod
-    def layered(cls, *sizes: int, activation: Activation | Mapping[str, Activation] = hard_sigmoid) -> Self:
+    def layered(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
         """Layers in a row, input first and output last, each joined to the next.
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
@@ -78,7 +79,7 @@ class Graph:
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
-    def skip(cls, *sizes: int, activation: Activation | Mapping[str, Activation] = hard_sigmoid) -> Self:
+    def skip(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
         """A layered network whose output is also joined to the input and to every hidden layer.
 
         The rest is as in `layered`.
@@ -93,7 +94,7 @@ class Graph:
         return cls(dict(zip(names, sizes, strict=True)), [*pairwise(names), *past], activation=activation)
 
     @classmethod
-    def fully_connected(cls, inputs: int, hidden: int, outputs: int, *, activation: Activation = hard_sigmoid) -> Self:
+    def fully_connected(cls, inputs: int, hidden: int, outputs: int, *, activation: Rho = hard_sigmoid) -> Self:
         """Every pair of units connected, none with itself (the paper's figure 1, left)."""
         sizes = {"input": inputs, "hidden": hidden, "output": outputs}
         within = [(layer, layer) for layer in ("hidden", "output") if sizes[layer] != 1]  # one unit has no pair
@@ -251,8 +252,32 @@ class Graph:
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
         _check_shapes("theta['b']", self.biases, theta["b"])
 
-    def check_inputs(self, x: Array) -> None:
-        """Refuse inputs of a batch that do not fit, and pixels that are still bytes."""
+    def take(self, x: Any) -> Any:
+        """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1.
+
+        Images become rows where the layer is a vector, and the other way round; channels that come first come last.
+        """
+        shape, given = self.input_shape, jnp.shape(x)
+        if prod(given) == prod(shape) and given[:1] != (1,):
+            raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
+        if x.dtype == np.uint8:
+            x = np.asarray(x, np.float32) / 255
+        if len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) != shape:
+            return np.moveaxis(np.asarray(x), 1, -1)
+        if len(given[1:]) == len(shape) == 3:  # an image with an image's axes is not folded into another
+            return x
+        return x.reshape(-1, *shape) if prod(given[1:]) == prod(shape) else x
+
+    @property
+    def input_shape(self) -> Shape:
+        """The shape of one input."""
+        return dict(self.layers)[self.clamped]
+
+    def check_inputs(self, x: Array, heard: tuple[float, float] | None = None) -> None:
+        """Refuse inputs of a batch that do not fit, pixels that are still bytes, and what ρ does not hear.
+
+        heard: the range of inputs that the energy tells apart; None: the box of the input layer's ρ.
+        """
         self._check_shape(jnp.shape(x)[1:])
         values = np.asarray(x)
         largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
@@ -262,17 +287,28 @@ class Graph:
                 f"inputs of type {values.dtype} go up to {largest:g}, where weights begin as for inputs up to about 1: "
                 "divide bytes by 255, or normalise"
             )
+        rho = self.rho[self.clamped]
+        low, high = heard or (rho.low, rho.high)
+        least, most = float(np.min(values, initial=inf)), float(np.max(values, initial=-inf))
+        if least < low - BEYOND * (rho.high - rho.low) or most > high + BEYOND * (rho.high - rho.low):
+            raise InputError(
+                f"inputs go from {least:g} to {most:g}, and {rho.name} of the input hears nothing outside of "
+                f"[{low:g}, {high:g}]: scale them to it (bytes: x / 255), or take another activation for the input"
+            )
 
     def _check_shape(self, given: Shape) -> None:
         """Refuse an input of another shape than that of its layer, and say what may have happened."""
-        shape = dict(self.layers)[self.clamped]
+        shape = self.input_shape
         if given == shape:
             return
         fits = f"an input of shape {given} does not fit layer {self.clamped!r} of {_times(shape)} units"
         if len(given) == len(shape) == 3 and given == (shape[2], *shape[:2]):
             raise InputError(f"{fits}: channels come last; give np.moveaxis(x, 1, -1)")
         if prod(given) == prod(shape):
-            raise InputError(f"{fits}: give x.reshape({', '.join(map(str, (-1, *shape)))})")
+            way = "flatten it" if len(shape) == 1 else "it is flattened" if len(given) == 1 else "the axes differ"
+            raise InputError(
+                f"{fits}: {way}; give x.reshape({', '.join(map(str, (-1, *shape)))}), or let eqprop.examples do so"
+            )
         raise InputError(fits)
 
     def require_forward(self) -> None:
@@ -291,9 +327,15 @@ def layer_names(sizes: tuple[int, ...]) -> list[str]:
     return ["input", *(["hidden"] if count == 1 else [f"hidden{k}" for k in range(1, count + 1)]), "output"]
 
 
-def _activations(given: Activation | Mapping[str, Activation], shapes: Mapping[str, Shape]) -> tuple[Any, ...]:
+def _activations(given: Rho | Mapping[str, Rho], shapes: Mapping[str, Shape]) -> tuple[Any, ...]:
     """The activation of each layer."""
     each = given if isinstance(given, Mapping) else dict.fromkeys(shapes, given)
+    each = {layer: ACTIVATIONS.get(rho, rho) if isinstance(rho, str) else rho for layer, rho in each.items()}
+    for layer, rho in each.items():
+        if not isinstance(rho, Activation):
+            raise InputError(
+                f"activation={rho!r} of layer {layer!r}: give one of {', '.join(ACTIVATIONS)}, or an eqprop.Activation"
+            )
     if odd := sorted(each.keys() ^ shapes.keys()):
         raise InputError(f"activation for the layers {', '.join(each)}: {odd[0]!r} is unknown or missing")
     return tuple((layer, each[layer]) for layer in shapes)

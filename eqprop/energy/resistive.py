@@ -244,6 +244,11 @@ class Resistive(Graph, Energy, Blockwise):
         return (self.sizes[self.clamped] - len(self.rails)) // (2 if self.mirrored else 1)
 
     @property
+    def input_shape(self) -> Shape:
+        """The shape of one input x."""
+        return (self.inputs_expected,)
+
+    @property
     def biases(self) -> dict[str, Shape]:
         """The shapes of the currents into nodes, which only the layers in `sources` have."""
         return {layer: shape for layer, shape in self.shapes.items() if layer in self.sources}

@@ -36,8 +36,17 @@ class Variant(Energy, eqx.Module):
         return tuple((layer,) for layer in self.free)
 
     def check_inputs(self, x: Array) -> None:
-        """Refuse inputs of a batch that do not fit, and pixels that are still bytes."""
-        self.net.check_inputs(x)
+        """Refuse inputs of a batch that do not fit, pixels that are still bytes, and what ρ does not hear."""
+        self.net.check_inputs(x, self.heard)
+
+    @property
+    def heard(self) -> tuple[float, float] | None:
+        """The range of inputs that the energy tells apart; None: the box of the input layer's ρ."""
+        return None
+
+    def take(self, x: Array) -> Array:
+        """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1."""
+        return self.net.take(x)
 
     def rest(self, batch: int) -> Layers:
         """The state s = 0 for `batch` examples."""

@@ -28,7 +28,7 @@ from eqprop.page.held import Named, bounds_of
 from eqprop.relax import Relaxation
 from eqprop.rule import Rule
 from eqprop.store import Run
-from eqprop.study import Experiment, Setup, experiment_of, preset
+from eqprop.study import Experiment, Setup, experiment_of, preset, weights_of
 from eqprop.study.methods import Phases
 from eqprop.total import System, TotalEnergy, system
 from eqprop.train import Feed, Shuffled, Trainer, TrainState
@@ -123,7 +123,7 @@ def scene_of_run(folder: Path, data_dir: Path | None = None, say: Callable[[str]
     experiment = experiment_of(run)
     raw = data.load(experiment.dataset, data_dir, experiment.learning.valid, say)
     setup = experiment.build(raw)
-    theta, epochs = run.load_weights(setup.state.theta)
+    theta, epochs = weights_of(setup, run)
     return _scene(raw, setup, theta, setup.feed.batches * epochs, RUN_CODE.format(folder=str(folder)))
 
 

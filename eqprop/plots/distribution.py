@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from eqprop.errors import InputError
-from eqprop.plots.style import DOTS, styled
+from eqprop.plots.style import DOTS, Figure, styled
 
 Samples = Mapping[float, Sequence[float]]
 """x → what was measured there."""

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from eqprop.plots.style import FIRST, SECOND, STYLES
+from eqprop.plots.style import FIRST, SECOND, STYLES, Figure
 
 DOTTED = (0, (2, 2))
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
-from eqprop.plots.style import DOTS, from_zero, require_lengths, styled
+from eqprop.plots.style import DOTS, Figure, from_zero, require_lengths, styled
 
 
 def gradient_error(

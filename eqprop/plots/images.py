@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
+from eqprop.plots.style import Figure
 
 
 def filters(kernel: Any, *, title: str = "") -> Figure:

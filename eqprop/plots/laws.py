@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from eqprop.plots.style import DOTS, STYLES, styled
+from eqprop.plots.style import DOTS, STYLES, Figure, styled
 
 
 def power_law(

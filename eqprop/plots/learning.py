@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from eqprop.errors import InputError
-from eqprop.plots.style import DOTS, FIRST, SECOND, from_zero, over_epochs, styled
+from eqprop.plots.style import DOTS, FIRST, SECOND, Figure, from_zero, over_epochs, styled
 
 History = Sequence[Mapping[str, float]]
 """The records of `fit`."""

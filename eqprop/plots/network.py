@@ -5,9 +5,9 @@ from math import ceil, prod, sqrt
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
+from eqprop.plots.style import Figure
 
 
 def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, title: str = "") -> Figure:

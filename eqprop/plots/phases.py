@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from eqprop.errors import InputError
-from eqprop.plots.style import FIRST, SECOND
+from eqprop.plots.style import FIRST, SECOND, Figure
 from eqprop.relax import Trace
 
 FEW = 12

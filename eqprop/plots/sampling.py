@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from eqprop.plots.style import DOTS, FIRST, SECOND, STYLES
+from eqprop.plots.style import DOTS, FIRST, SECOND, STYLES, Figure
 
 
 def densities(densities: Mapping[str, Mapping[str, np.ndarray]], *, title: str) -> Figure:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
 from eqprop.energy import Resistive, Resistors
 from eqprop.errors import InputError
+from eqprop.plots.style import Figure
 
 MOST_NODES = 60
 """Of a layer: more could not be told apart."""

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from eqprop.plots.style import FIRST, SECOND, STYLES
+from eqprop.plots.style import FIRST, SECOND, STYLES, Figure
 
 LABELS = {
     "ρ dρ": r"$\rho(u_i)\,d\rho(u_j)$, both directions",

@@ -1,11 +1,12 @@
 """What all figures share: how lines look, and panels in a grid."""
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any, TypeVar
 
+import matplotlib.figure
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from eqprop.errors import InputError
@@ -24,6 +25,19 @@ DOTS: dict[str, Any] = {"marker": "o", "markersize": 3}
 """For curves that were measured at a few points only."""
 
 Values = TypeVar("Values")
+
+
+class Figure(matplotlib.figure.Figure):
+    """A matplotlib figure that a notebook shows as a picture.
+
+    Notebooks show figures that pyplot has made, once pyplot is imported. These are made without it, so that nothing
+    opens a window and no figure stays in memory; hence they say themselves how they look.
+    """
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=110)
+        return picture.getvalue()
 
 
 def styled(curves: Mapping[str, Values]) -> Iterator[tuple[dict[str, Any], str, Values]]:

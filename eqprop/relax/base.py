@@ -15,6 +15,7 @@ from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
 from eqprop.total import System, TotalEnergy, require_finite, system
+from eqprop.tree import summary
 from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, PyTree, Scalar, State, Theta
 
 
@@ -46,6 +47,14 @@ class Trace(NamedTuple):
     energy: Float[Array, "batch time"]
     residual: Float[Array, "batch time"]
 
+    def __repr__(self) -> str:
+        examples, times = jnp.shape(self.energy)
+        ends = ""
+        if not isinstance(self.energy, Tracer):
+            first, last = (float(jnp.mean(self.energy[:, t])) for t in (0, -1))
+            ends = f", energy {first:.4g} → {last:.4g} on average, last residual up to {self.residual[:, -1].max():.1e}"
+        return f"<Trace: {examples} examples, {times - 1} steps{ends}; states {summary(self.state)}>"
+
 
 class Relaxation(eqx.Module):
     """Lets s settle to a minimum of F(θ, v, β, ·), for a batch of examples at once.
@@ -58,8 +67,17 @@ class Relaxation(eqx.Module):
         """The precision that states are rounded to on the way, if it is another than their own."""
         return None
 
+    @property
+    def remedy(self) -> str:
+        """What to do where states do not come to rest, as a sentence."""
+        return f"Let {type(self).__name__} settle for longer"
+
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""
+
+    def with_key(self, key: Key) -> Self:
+        """The relaxation with this key for what it draws, if it has no other; most draw nothing."""
+        return self
 
     @abc.abstractmethod
     def settle(
@@ -74,9 +92,13 @@ class Relaxation(eqx.Module):
         """A settling from s at each β of a vector; their axis comes first in what is returned."""
         return jax.vmap(lambda beta: self.settle(F, theta, v, beta, s))(betas)
 
+    def all_steps(self) -> Self:
+        """The relaxation without its tolerance, if it has one: every example takes all steps."""
+        return self
+
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
         """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
-        F = _checked(self, F, v, s)
+        F = checked(self, F, v, s)
         return _ends(self, F, theta, v, beta, s, key)
 
     def __call__(
@@ -86,7 +108,7 @@ class Relaxation(eqx.Module):
 
         In v and s the first axis counts examples; β is one number, or one per example. F may be a plain function.
         """
-        F = _checked(self, F, v, s)
+        F = checked(self, F, v, s)
         return _settle(self, F, theta, v, beta, s, key)
 
 
@@ -111,7 +133,8 @@ def energies(F: System, theta: Theta, v: Data, beta: Number, path: State) -> Arr
     return jax.vmap(of_one, in_axes=(None, 0, 0 if jnp.ndim(beta) else None, 0))(theta, v, beta, path)
 
 
-def _checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
+def checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
+    """F as a system, once neither the relaxation nor F itself refuses anything."""
     F = system(F)
     relaxation.check(F)
     check_batch(F, v, s)
@@ -226,7 +249,7 @@ class Stepwise(Relaxation):
 
         Any number of them is the same program, so that 3 steps and 3 more are 6, to the last bit.
         """
-        return _advance(self, _checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
+        return _advance(self, checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
 
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
@@ -241,10 +264,9 @@ class Stepwise(Relaxation):
 
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
-        return _trace(self.all_steps(), _checked(self, F, v, s), theta, v, beta, s)
+        return _trace(self.all_steps(), checked(self, F, v, s), theta, v, beta, s)
 
     def all_steps(self) -> Self:
-        """The relaxation without its tolerance: every example takes all steps."""
         # `replace` would check numbers again, which have no values while a program is compiled.
         return self if self.tol is None else eqx.tree_at(lambda relaxation: relaxation.tol, self, None)
 

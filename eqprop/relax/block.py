@@ -49,6 +49,11 @@ class Block(Stepwise):
         """Refuse an F that does not say its blocks and their curvature."""
         _blocks(F)
 
+    @property
+    def remedy(self) -> str:
+        slower = "" if self.omega is None else f"Lower omega={float(self.omega):g}, or take"
+        return f"{slower or 'Take'} more than {self.steps} steps; weights that are too large take longest"
+
     def move(
         self, F: System, theta: Theta, v: Data, beta: Number, s: Layers, t: Int[Array, ""]
     ) -> tuple[Layers, Scalar]:

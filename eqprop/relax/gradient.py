@@ -17,6 +17,13 @@ class Gradient(Stepwise):
         if not 0 < self.epsilon < float("inf"):
             raise InputError(f"epsilon={self.epsilon!r}: give a positive step size (the paper's is 0.5)")
 
+    @property
+    def remedy(self) -> str:
+        return (
+            f"Lower the step size epsilon={float(self.epsilon):g}, which must be below 2 / (largest curvature of F), "
+            f"or take more than {self.steps} steps; a kink of F inside of the bounds never comes to rest"
+        )
+
     def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:
         """One step of one example: the new state, and the residual that it met."""
         force = F.force(theta, v, beta, s)

@@ -10,6 +10,11 @@ import jax.numpy as jnp
 
 from eqprop.types import Array, Float, Int, State
 
+BACKWARD = (
+    "a settling with a tolerance takes as many steps as it needs, and JAX cannot differentiate back through these: "
+    "take tol=None for a fixed number of steps, jax.jvp, or a rule, as EquilibriumPropagation or ImplicitGradient"
+)
+
 
 class Settling(NamedTuple):
     """A settling in progress, of a batch of examples.
@@ -108,7 +113,10 @@ def run(
         (settling, _), count = carry
         return jnp.any(settling.residual > relaxation.tol) & (count < steps)
 
-    return jax.lax.while_loop(moves, lambda carry: (move(*carry[0]), carry[1] + 1), (begin, jnp.array(0)))[0]
+    ended = jax.lax.while_loop(moves, lambda carry: (move(*carry[0]), carry[1] + 1), (begin, jnp.array(0)))[0]
+    from equinox.internal import nondifferentiable_backward  # `import eqprop` would take a tenth of a second longer
+
+    return nondifferentiable_backward(ended, msg=BACKWARD)
 
 
 def _fit(moving: Array, u: Array) -> Array:

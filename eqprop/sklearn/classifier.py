@@ -1,6 +1,7 @@
 """EqPropClassifier."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from eqprop.errors import InputError
 from eqprop.sklearn.boxed import Theta
 from eqprop.sklearn.network import Network
 
@@ -58,6 +60,7 @@ class EqPropClassifier(ClassifierMixin, Network):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     classes_: np.ndarray
+    _found: ClassVar[dict[str, Any]] = Network._found | {"classes_": np.ndarray, "temperature_": float}
 
     def __init__(
         self,
@@ -201,3 +204,9 @@ class EqPropClassifier(ClassifierMixin, Network):
         found: Any = minimize_scalar(surprise, bounds=(-3, 5), method="bounded")
         before = np.log(self.temperature_) if seen else 0.0
         self.temperature_ = float(np.exp((seen * before + len(codes) * found.x) / (seen + len(codes))))
+
+    def _check_found(self, path: str) -> None:
+        super()._check_found(path)
+        count, classes = max(2, self.n_outputs_), self.classes_
+        if classes.shape != (count,) or len(set(classes.tolist())) != count or not 0 < self.temperature_ < inf:
+            raise InputError(f"{path}: 'classes_' are not {count} classes, or the temperature is not positive")

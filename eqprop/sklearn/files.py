@@ -1,12 +1,17 @@
 """Fitted estimators as safetensors files: numbers as arrays, all else as JSON."""
 
+import inspect
+from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
+from eqprop.store.reading import MOST_WHOLE
+from eqprop.store.schema import fitted, from_dict
 
 Kind = TypeVar("Kind")
 
@@ -30,17 +35,40 @@ def save(estimator: Any, path: Path, left_out: tuple[str, ...]) -> None:
     checkpoint.save(path, arrays, notes)
 
 
-def load(kind: type[Kind], path: Path, added: dict[str, Any]) -> Kind:
-    """The estimator that `save` wrote; `added` replaces what was left out."""
+@dataclass(frozen=True)
+class Notes:
+    """What a file says beside its arrays: whose it is, its parameters, and what fitting found that is no array."""
+
+    estimator: str
+    params: dict[str, Any]
+    texts: dict[str, tuple[Literal["O", "U"], list[Any]]]
+    values: dict[str, Any]
+
+
+def load(kind: type[Kind], path: Path, added: dict[str, Any], found: dict[str, Any], maybe: dict[str, Any]) -> Kind:
+    """The estimator that `save` wrote; `added` replaces what was left out.
+
+    found, maybe: what fitting always finds, and what it finds sometimes, by name and type; nothing else is taken.
+    """
     flat, notes = checkpoint.read(path)
     if notes.get("estimator") != kind.__name__:
         raise InputError(f"{path} holds {notes.get('estimator', 'no estimator')}, not {kind.__name__}: load it as that")
-    estimator = kind(**{name: _restored(value) for name, value in notes["params"].items()})
-    texts = {
-        name: np.array(values, dtype="O" if code == "O" else None) for name, (code, values) in notes["texts"].items()
-    }
-    values = {name: _restored(value) for name, value in notes["values"].items()}
-    for name, value in (_nested(flat) | texts | values | added).items():
+    notes = from_dict(Notes, notes, f"{path}: its notes")
+    try:
+        params, values = ({k: _restored(value) for k, value in part.items()} for part in (notes.params, notes.values))
+        texts = {name: np.array(words, "O" if code == "O" else None) for name, (code, words) in notes.texts.items()}
+        there = _nested(flat) | texts | values
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # which `_restored` and `_nested` stumble on
+        raise InputError(f"{path} was not written by eqprop ({error}): save the estimator again") from error
+    known = set(inspect.signature(kind).parameters)
+    odd = (params.keys() - known) | (there.keys() - found.keys() - maybe.keys())
+    for what, names in (("lacks", found.keys() - there.keys()), ("has an unknown", odd)):
+        if names:
+            raise InputError(f"{path} {what} {min(names)!r}: save the estimator again, with this version")
+    estimator = kind(**params)
+    for name, value in there.items():
+        setattr(estimator, name, fitted((found | maybe)[name], value, f"{path}: {name}"))
+    for name, value in added.items():
         setattr(estimator, name, value)
     return estimator
 
@@ -55,11 +83,16 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, part) for part in value]
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    if not isinstance(value, bool | int | float | str | None):
+    if not isinstance(value, bool | int | float | str | None) or not _is_json(value):
         raise InputError(
             f"{name}={value!r} cannot be written to a file: set_params({name}=…) to a number, a text or None"
         )
     return value
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a number can be read again: it is finite, and if it is whole, an array can hold it."""
+    return abs(value) < MOST_WHOLE if isinstance(value, int) else not isinstance(value, float) or isfinite(value)
 
 
 def _restored(value: Any) -> Any:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,10 +17,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from eqprop.compile import keep_programs
+from eqprop.data.cache import cache_folder
 from eqprop.energy import ARCHITECTURES, Hopfield
+from eqprop.errors import InputError
+from eqprop.memory import check_memory
 from eqprop.sklearn import files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
 from eqprop.sklearn.rows import drawn, in_order, room
+from eqprop.tree import named
 
 
 class Network(BaseEstimator):
@@ -42,7 +48,15 @@ class Network(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    # What fitting finds.
+    # What fitting finds: what a file of a fitted estimator must have, and what it may have, by type.
+    _found: ClassVar[dict[str, Any]] = {
+        **dict.fromkeys(("n_features_in_", "n_outputs_", "n_iter_", "_seen"), int),
+        **dict.fromkeys(("loss_curve_", "validation_scores_"), list[float]),
+        **dict.fromkeys(("mean_", "scale_"), np.ndarray),
+        "_sizes": tuple[int, ...],
+        "theta_": dict[str, dict[str, np.ndarray]],
+    }
+    _maybe_found: ClassVar[dict[str, Any]] = {"_architecture": str, "feature_names_in_": np.ndarray}
     n_features_in_: int
     n_outputs_: int
     theta_: Theta
@@ -142,6 +156,7 @@ class Network(BaseEstimator):
     def _learn(
         self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, *, fresh: bool, epochs: int, hold_out: bool = False
     ) -> Self:
+        keep_programs(cache_folder("programs"))  # for the workers of n_jobs, each of which would compile all of them
         rng = check_random_state(self.random_state)
         rows = in_order(X, Y)
         rows = rows[weight[rows] > 0]
@@ -253,7 +268,35 @@ class Network(BaseEstimator):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The estimator that was saved."""
-        return files.load(cls, Path(path), added={"_optimizer": None})
+        estimator = files.load(cls, Path(path), {"_optimizer": None}, cls._found, cls._maybe_found)
+        estimator._check_found(str(path))
+        return estimator
+
+    def _check_found(self, path: str) -> None:
+        """Refuse what no fitting leads to, before it fails elsewhere; a subclass adds what it finds itself."""
+        sizes, ends = self._sizes, (self.n_features_in_, self.n_outputs_)
+        if len(sizes) < 2 or min(sizes) < 1 or ends != (sizes[0], sizes[-1]) or self._architecture not in ARCHITECTURES:
+            raise InputError(f"{path} holds a network {self._architecture!r} of {sizes} for {ends} ends: save it again")
+        check_memory(sum(8 * a * b for a, b in combinations(sizes, 2)), f"the network in {path}", "make a smaller one")
+        try:
+            net = self._boxed.net
+        except InputError as error:
+            raise InputError(f"{path} holds no network: {error}") from error
+        wanted = {f"theta_/W/{synapse.name}": synapse.shape for synapse in net.synapses}
+        wanted |= {f"theta_/b/{layer}": (size,) for layer, size in net.free.items()} | self._shapes()
+        arrays = named({name: vars(self)[name] for name in {name.split("/")[0] for name in wanted}})
+        if odd := sorted(wanted.keys() ^ arrays.keys()):
+            raise InputError(f"{path} holds another network than it says: look at {odd[0]!r}, and save it again")
+        for name, array in arrays.items():
+            if array.shape != wanted[name] or array.dtype.kind != "f" or not np.isfinite(array).all():
+                raise InputError(
+                    f"{path}: {name!r} has the type {array.dtype} and the shape {array.shape}, or is not finite, and "
+                    f"ought to be finite numbers of the shape {wanted[name]}: save the estimator again"
+                )
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The arrays that fitting finds beside θ."""
+        return dict.fromkeys(("mean_", "scale_"), (self.n_features_in_,))
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """EqPropRegressor."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -35,6 +35,7 @@ class EqPropRegressor(RegressorMixin, Network):
 
     target_mean_: np.ndarray
     target_scale_: np.ndarray
+    _found: ClassVar[dict[str, Any]] = Network._found | dict.fromkeys(("target_mean_", "target_scale_"), np.ndarray)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for one epoch, at the rate `learning_rate_init`; the first call decides the scales."""
@@ -86,3 +87,6 @@ class EqPropRegressor(RegressorMixin, Network):
     def _goodness(self, theta: Theta, X: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> float:
         found = self._unscaled(self._boxed.answer(theta, self._inputs(X)))
         return float(r2_score(rows, found, sample_weight=weight))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return super()._shapes() | dict.fromkeys(("target_mean_", "target_scale_"), (self.n_outputs_,))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -35,11 +36,23 @@ def write_figure(path: Path, figure: Any, dpi: int = 130) -> None:
 
 def write_json(path: Path, values: Any) -> None:
     """`write_atomic`, for people to read as well."""
-    write_atomic(path, (json.dumps(values, indent=2) + "\n").encode())
+    write_atomic(path, (to_json(values, indent=2) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())
+def to_json(values: Any, indent: int | None = None) -> str:
+    """JSON, which has no numbers that are not finite: null takes their place."""
+    try:
+        return json.dumps(values, indent=indent, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(values), indent=indent, allow_nan=False)
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: _finite(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_finite(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
 def flush_folder(folder: Path) -> None:

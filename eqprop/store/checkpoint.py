@@ -1,10 +1,10 @@
 """Arrays and what belongs with them in one file: safetensors, with JSON in its header and a checksum."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,35 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from eqprop.errors import InputError
-from eqprop.store.atomic import write_atomic
+from eqprop.memory import check_memory
+from eqprop.store.atomic import to_json, write_atomic
+from eqprop.store.reading import parse_json
+from eqprop.store.schema import fitted
 from eqprop.train.layout import lay, whole
 from eqprop.tree import named
 
 NOTES, SUM = "notes", "sha256"
+KINDS = {  # by their names in a file
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"{sign}{bits}": f"{word}{bits}" for sign, word in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)},
+    "BF16": "bfloat16",
+    "C64": "complex64",
+    "BOOL": "bool",
+}
+
+
+class Outline(NamedTuple):
+    """What an array is, apart from its numbers."""
+
+    kind: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Self:
+        return cls(array.dtype.name, array.shape)
+
+    def __str__(self) -> str:
+        return f"{self.kind}{list(self.shape)}"
 
 
 def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
@@ -24,45 +48,90 @@ def save(path: Path, tree: Any, notes: dict[str, Any]) -> None:
     import safetensors.numpy
 
     arrays = flattened(tree)
-    text = json.dumps(notes)
+    text = to_json(notes)
     metadata = {NOTES: text, SUM: _digest(arrays, text)}
     write_atomic(path, safetensors.numpy.save(arrays, metadata))
 
 
-def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
-    """Read what `save` wrote: arrays in the structure of `like`, whose names, shapes and types must agree."""
-    arrays, notes = read(path)
-    leaves = named(like)
-    if odd := sorted(leaves.keys() ^ arrays.keys()):
-        where = "lacks" if odd[0] in leaves else "has an unexpected"
-        raise InputError(f"{path} is of another network or trainer: it {where} {odd[0]!r}")
-    for name, leaf in leaves.items():
-        wanted, found = _plain(leaf), arrays[name]
-        if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
-            raise InputError(
-                f"{path} is of another network or trainer: {name!r} is {found.dtype}{list(found.shape)} "
-                f"instead of {wanted.dtype}{list(wanted.shape)}"
-            )
-    return restored(arrays, like), notes
+def load(path: Path, like: Any, kind: Any = dict[str, Any], newer: str | None = None) -> tuple[Any, Any]:
+    """Read what `save` wrote: arrays in the structure of `like`, whose names, shapes and types must agree.
+
+    The notes must be of the type `kind`, a type hint or a dataclass. Files of earlier versions may lack arrays whose
+    names begin with `newer`; these are then as in `like`.
+    """
+    wanted = {name: Outline.of(_plain(leaf)) for name, leaf in named(like).items()}
+
+    def check(found: dict[str, Outline]) -> None:
+        found = {name: wanted[name] for name in wanted if newer and name.startswith(newer)} | found
+        if odd := sorted(wanted.keys() ^ found.keys()):
+            where = "lacks" if odd[0] in wanted else "has an unexpected"
+            raise InputError(f"{path} is of another network or trainer: it {where} {odd[0]!r}")
+        for name, outline in wanted.items():
+            if outline != found[name]:
+                raise InputError(
+                    f"{path} is of another network or trainer: {name!r} is {found[name]} instead of {outline}"
+                )
+
+    arrays, notes = read(path, kind, check)
+    lacking = {name: _plain(leaf) for name, leaf in named(like).items() if name not in arrays}
+    return restored(lacking | arrays, like), notes
 
 
-def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays by their paths, and the notes, of what `save` wrote."""
+def read(
+    path: Path, kind: Any = dict[str, Any], check: Callable[[dict[str, Outline]], None] = lambda _: None
+) -> tuple[dict[str, np.ndarray], Any]:
+    """The arrays by their paths, and the notes, of what `save` wrote; `check` sees the outlines before any is read."""
+    import safetensors
+
+    with _opened(path) as file:
+        metadata = _metadata(path, file)
+        names = list(file.keys())
+        check({name: _outline(path, name, file.get_slice(name)) for name in names})
+        check_memory(2 * path.stat().st_size, f"to read {path}", "it is not meant for a machine like this")
+        try:
+            arrays = {name: file.get_tensor(name) for name in names}
+        except safetensors.SafetensorError as error:
+            raise InputError(f"{path} is damaged or cut off: {error}") from error
+    if _digest(arrays, metadata[NOTES]) != metadata[SUM]:
+        raise InputError(f"{path} is damaged: its content does not have the checksum that was stored with it")
+    return arrays, _notes(path, metadata, kind)
+
+
+def read_notes(path: Path, kind: Any = dict[str, Any]) -> Any:
+    """The notes alone, without a look at the arrays; what `load` or `read` finds later is what counts."""
+    with _opened(path) as file:
+        return _notes(path, _metadata(path, file), kind)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     import safetensors
 
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+        file = safetensors.safe_open(path, framework="np")
     except (safetensors.SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged or cut off: {error}") from error
+    with file as opened:
+        yield opened
+
+
+def _metadata(path: Path, file: Any) -> dict[str, str]:
+    metadata = file.metadata() or {}
     if SUM not in metadata or NOTES not in metadata:
         raise InputError(f"{path} was not written by eqprop: it has no notes or no checksum")
-    if _digest(arrays, metadata[NOTES]) != metadata[SUM]:
-        raise InputError(f"{path} is damaged: its content does not have the checksum that was stored with it")
-    return arrays, json.loads(metadata[NOTES])
+    return metadata
+
+
+def _notes(path: Path, metadata: dict[str, str], kind: Any) -> Any:
+    return fitted(kind, parse_json(metadata[NOTES], f"{path}: its text", "save it again"), f"{path}: its notes")
+
+
+def _outline(path: Path, name: str, part: Any) -> Outline:
+    if (kind := part.get_dtype()) not in KINDS:
+        raise InputError(f"{path} was not written by eqprop: {name!r} has numbers of the type {kind}")
+    return Outline(KINDS[kind], tuple(part.get_shape()))
 
 
 def flattened(tree: Any) -> dict[str, np.ndarray]:

@@ -4,19 +4,51 @@ config.json              the settings
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
 weights.safetensors      θ alone, saved with the checkpoint
-result.json              the errors at the end
+result.json              the errors at the end, as fractions like those of the history
 """
 
-import json
+from dataclasses import dataclass
+from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import jax
+import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
-from eqprop.store.atomic import read_json, write_atomic, write_json
-from eqprop.train import TrainState
+from eqprop.store.atomic import to_json, write_atomic, write_json
+from eqprop.store.model import told
+from eqprop.store.reading import read_json, read_json_lines
+from eqprop.train import Trainer, TrainState
+from eqprop.train.layout import whole
+from eqprop.types import Theta
 
 Record = dict[str, float]
+UNIT = {"error_unit": "fraction"}
+"""Part of every result: errors are fractions of the examples, as in the history; earlier versions wrote percent."""
+Kept = dict[str, float | None]
+"""A record in JSON, where null stands for a number that is not finite."""
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a checkpoint says beside its arrays."""
+
+    history: list[Kept]
+    seconds: float
+    settings: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class WeightNotes:
+    """What a file of weights says beside them."""
+
+    epochs: int
+    settings: dict[str, Any] | None = None
+    theta: Any = None
+    trainer: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class Run:
@@ -55,11 +87,7 @@ class Run:
     @property
     def config(self) -> Any:
         """The settings that the run was created with."""
-        path = self.folder / "config.json"
-        try:
-            return read_json(path)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
+        return read_json(self.folder / "config.json", remedy="restore it or start a new run")
 
     @property
     def saved(self) -> bool:
@@ -72,41 +100,60 @@ class Run:
         return (self.folder / "result.json").exists()
 
     def read_result(self) -> dict[str, Any]:
-        """What `write_result` wrote."""
-        path = self.folder / "result.json"
-        try:
-            return read_json(path)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}): remove it, and go on with the run") from error
+        """What `write_result` wrote; errors of an earlier version, which are in percent, become fractions."""
+        result = read_json(self.folder / "result.json", dict[str, Any], "remove it, and go on with the run")
+        if UNIT.items() <= result.items():
+            return result
+        percent = {key: value for key, value in result.items() if key.endswith("_error") and value is not None}
+        return result | {key: value / 100 for key, value in percent.items()} | UNIT
 
     def read_history(self) -> list[Record]:
         """What `write_history` wrote; nothing if it did not yet."""
         path = self.folder / "history.jsonl"
-        try:
-            return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}): restore it or start a new run") from error
+        return records(read_json_lines(path, Kept, "restore it or start a new run")) if path.exists() else []
 
-    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
-        """Keep the state, the history so far and the seconds spent on the epoch that is under way."""
-        notes = {"history": history, "seconds": seconds}
+    def save(
+        self,
+        state: TrainState,
+        history: list[Record],
+        seconds: float,
+        settings: dict[str, Any] | None = None,
+        trainer: Trainer | None = None,
+    ) -> None:
+        """Keep the state, the history so far and the seconds spent on the epoch that is under way.
+
+        settings: those that led to the state, by which a later change of config.json is noticed.
+        trainer: what was trained, so that `eqprop.load` can take the network from the folder.
+        """
+        notes = {"history": history, "seconds": seconds, "settings": settings}
         checkpoint.save(self.folder / "checkpoint.safetensors", state, notes)
-        checkpoint.save(self.folder / "weights.safetensors", state.theta, {"epochs": len(history)})
+        about = told(trainer, state.theta) | {"epochs": len(history), "settings": settings}
+        checkpoint.save(self.folder / "weights.safetensors", state.theta, about)
+
+    def made_with(self, name: Literal["checkpoint", "weights"]) -> dict[str, Any] | None:
+        """The settings that led to what is saved; None if nothing is, or if they were not kept."""
+        path = self.folder / f"{name}.safetensors"
+        if not path.exists():
+            return None
+        return checkpoint.read_notes(path, Notes if name == "checkpoint" else WeightNotes).settings
 
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""
         if not self.saved:
             return like, [], 0.0
-        state, notes = checkpoint.load(self.folder / "checkpoint.safetensors", like)
-        return state, notes["history"], notes["seconds"]
+        path = self.folder / "checkpoint.safetensors"
+        state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # which 0.1.0 had not
+        check_counters(path, state, len(notes.history))
+        return state, records(notes.history), notes.seconds
 
     def load_weights(self, like: Any) -> tuple[Any, int]:
         """θ as last saved, and the number of epochs it was trained for."""
         path = self.folder / "weights.safetensors"
         if not path.exists():
             raise InputError(f"{self.folder} has no weights yet: train it first, with --resume {self.folder}")
-        theta, notes = checkpoint.load(path, like)
-        return theta, notes["epochs"]
+        theta, notes = checkpoint.load(path, like, WeightNotes)
+        check_finite(path, theta)
+        return theta, notes.epochs
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Keep the settings, if they are not those that are kept already."""
@@ -116,12 +163,37 @@ class Run:
 
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
-        lines = "".join(json.dumps(record) + "\n" for record in history)
+        lines = "".join(to_json(record) + "\n" for record in history)
         write_atomic(self.folder / "history.jsonl", lines.encode())
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Keep what came of it, which ends the run."""
         write_json(self.folder / "result.json", result)
+
+
+def records(kept: list[Kept]) -> list[Record]:
+    """What JSON keeps of a history, as it was."""
+    return [{name: nan if value is None else value for name, value in record.items()} for record in kept]
+
+
+def check_counters(path: Path, state: TrainState, epochs: int) -> None:
+    """Refuse a state that no training leads to."""
+    counters = {"step": int(state.step), "epoch": int(state.epoch), "batch": int(state.batch)}
+    for name, count in counters.items():
+        if count < 0:
+            raise InputError(f"{path} is no checkpoint of a training: its {name} is {count}; restore it or start anew")
+    if counters["epoch"] != epochs:
+        raise InputError(
+            f"{path} is no checkpoint of a training: it is in epoch {counters['epoch'] + 1}, and its history has "
+            f"{epochs} epochs; restore it or start anew"
+        )
+    check_finite(path, state.theta)
+
+
+def check_finite(path: Path, theta: Theta) -> None:
+    """Refuse weights that are not numbers."""
+    if not all(np.isfinite(whole(leaf)).all() for leaf in jax.tree.leaves(theta)):
+        raise InputError(f"{path} has weights that are not finite: restore it or start anew")
 
 
 class Follower(Run):
@@ -133,7 +205,14 @@ class Follower(Run):
     def clear_leftovers(self) -> None:
         """Leave them to the first process."""
 
-    def save(self, state: TrainState, history: list[Record], seconds: float) -> None:
+    def save(
+        self,
+        state: TrainState,
+        history: list[Record],
+        seconds: float,
+        settings: dict[str, Any] | None = None,
+        trainer: Trainer | None = None,
+    ) -> None:
         """Take part in gathering a state that lies on the devices of all processes."""
         checkpoint.flattened(state)
         checkpoint.flattened(state.theta)

@@ -19,7 +19,7 @@ from eqprop.study.options import (
     SettlingOptions,
 )
 from eqprop.study.presets import PRESETS, preset
-from eqprop.study.training import Trained, evaluate, experiment_of, perform, reopen
+from eqprop.study.training import Trained, check_agreement, evaluate, experiment_of, perform, reopen, weights_of
 from eqprop.study.watching import settling_maps
 
 __all__ = [
@@ -40,10 +40,12 @@ __all__ = [
     "Study",
     "Trained",
     "Trial",
+    "check_agreement",
     "evaluate",
     "experiment_of",
     "perform",
     "preset",
     "reopen",
     "settling_maps",
+    "weights_of",
 ]

@@ -79,7 +79,7 @@ def forms_of(folder: Path, examples: data.Dataset, batches: int) -> Forms:
 def _net(experiment: Experiment, folder: Path) -> str:
     """The network that a run is of, whatever its form, its seed and its number of epochs."""
     for net in ("2", "3", "2-accelerated", "3-accelerated"):
-        asked = as_published(net).experiment
+        asked = as_published(net).experiment.without_idle()
         if (asked.network, asked.settling) == (experiment.network, experiment.settling):
             return net[0]
     raise InputError(f"{folder} is not a run of `eqprop reproduce as-published --nets 2` or 3, in either form")

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.store.atomic import write_json
+from eqprop.store.reading import read_settings
+from eqprop.store.schema import fitted
 from eqprop.study.experiment import Experiment
 from eqprop.study.pages import write_page
-from eqprop.study.parsing import read_settings
 from eqprop.study.training import errors
 from eqprop.train import fit
 
@@ -83,7 +84,10 @@ class Study(abc.ABC):
     def load(cls, path: Path) -> tuple[Self, list[Entry], list[str]]:
         """What `save` wrote."""
         study, kept = read_settings(cls, path, "question", f"eqprop reproduce {cls.name}")
-        return study, kept["runs"], kept["commands"]
+        entries = fitted(list[dict[str, Any]], kept.get("runs"), f"{path}: the runs")
+        if not all(isinstance(entry.get("run"), list) for entry in entries):
+            raise InputError(f"{path} is damaged (a run does not say what it is): restore it, or start anew")
+        return study, entries, kept["commands"]
 
     def write(self, entries: list[Entry], folder: Path, commands: list[str]) -> None:
         """README.md and the figure."""
@@ -103,7 +107,7 @@ def learn(experiment: Experiment, examples: data.Dataset, *, settled: bool = Fal
     entry: Entry = {part: [round(100 * record[f"{part}_error"], 4) for record in history] for part in parts[:2]}
     if settled:
         found = errors(setup, state.theta, epochs)
-        entry["end"] = {part: found[f"{part}_error"] for part in parts}
+        entry["end"] = {part: round(100 * found[f"{part}_error"], 4) for part in parts}
     return entry
 
 

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 from eqprop import data
 from eqprop.errors import InputError
 from eqprop.store import Run
-from eqprop.store.atomic import read_json, write_json
+from eqprop.store.atomic import write_json
+from eqprop.store.reading import read_json, read_settings
 from eqprop.store.run import Record
+from eqprop.store.schema import fitted
 from eqprop.study.experiment import Experiment
 from eqprop.study.pages import write_page
-from eqprop.study.parsing import read_settings
 from eqprop.study.training import Trained, perform, reopen
 from eqprop.train import Progress
 
@@ -87,7 +88,7 @@ class Campaign(abc.ABC):
         run = Run(folder / trial.name)
         if not (run.finished and self._notes(run).exists()):
             return False
-        epochs = run.read_result()["epochs"]
+        epochs = fitted(int, run.read_result().get("epochs"), f"{run.folder / 'result.json'}: the epochs")
         return epochs >= trial.experiment.learning.epochs or self.enough(trial, run.read_history())
 
     def outcomes(self, folder: Path) -> list[Outcome]:
@@ -95,7 +96,7 @@ class Campaign(abc.ABC):
         done = [trial for trial in self.trials(folder) if self.is_done(trial, folder)]
         runs = [Run(folder / trial.name) for trial in done]
         return [
-            Outcome(trial, run.read_result(), run.read_history(), read_json(self._notes(run)))
+            Outcome(trial, run.read_result(), run.read_history(), read_json(self._notes(run), dict[str, Any]))
             for trial, run in zip(done, runs, strict=True)
         ]
 

@@ -2,15 +2,18 @@
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
-from eqprop.data import NAMES, Dataset, Split
+from eqprop.data import NAMES, Dataset, FiledSplit, Split
+from eqprop.data.loading import is_folder
 from eqprop.device import Exact, Reading, Writing
 from eqprop.energy import (
     ACTIVATIONS,
@@ -22,14 +25,18 @@ from eqprop.energy import (
     Hopfield,
     Resistive,
     Shockley,
+    binarised,
 )
 from eqprop.errors import InputError
+from eqprop.memory import check_memory, size
 from eqprop.nudge import Asymmetric, Holomorphic, Nudge, OneSided, RandomSign, Symmetric
 from eqprop.readout import SoftmaxReadout
-from eqprop.relax import Block, Gradient, Langevin, Relaxation
+from eqprop.relax import Block, Gradient, Langevin, Relaxation, Spiking
 from eqprop.rule import Rule
 from eqprop.rule.contrastive import Clamping
 from eqprop.rule.equilibrium import TwoPhase
+from eqprop.rule.tuning import tune_nudge
+from eqprop.store.schema import from_dict
 from eqprop.study.devices import reading, writing
 from eqprop.study.methods import METHODS, Method, Network, Phases, own
 from eqprop.study.options import (
@@ -41,10 +48,19 @@ from eqprop.study.options import (
     NetworkOptions,
     SettlingOptions,
 )
-from eqprop.study.parsing import from_dict
+from eqprop.study.ranges import MOST_STEPS, check_options
 from eqprop.total import Total
-from eqprop.train import Arrays, Cosine, FlipAndCrop, InOrder, Rated, Shuffled, Staircase, Trainer, TrainState, balanced
-from eqprop.types import Key, Shape, Theta
+from eqprop.train import (
+    Cosine,
+    Feed,
+    FlipAndCrop,
+    Rated,
+    Staircase,
+    Trainer,
+    TrainState,
+    balanced,
+)
+from eqprop.types import Array, Key, Shape, Theta
 
 NUDGES: dict[str, type[Nudge]] = {
     "one-sided": OneSided,
@@ -53,6 +69,23 @@ NUDGES: dict[str, type[Nudge]] = {
     "holomorphic": Holomorphic,
 }
 IMAGE_ARCHITECTURES = ("conv", "residual")
+MOST_LAYERS = 256
+LEAST_BETA = 1e-6
+MEASURED = 1000  # examples that are measured at a time
+IDLE_BY_METHOD = (  # what only settling by the settings takes; the rest shapes the training state, whatever the method
+    *("nudge", "beta", "order", "relaxation", "omega", "nudged_relaxation", "epsilon", "free_steps", "nudged_steps"),
+    *("tol", "accelerate", "temperature"),
+)
+VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
+
+
+class Told(eqx.Module):
+    """A number to be watched that does not change; it is data, so that another one compiles nothing."""
+
+    value: float
+
+    def __call__(self, theta: Theta) -> Array:
+        return jnp.asarray(self.value)
 
 
 class Setup(NamedTuple):
@@ -69,10 +102,10 @@ class Setup(NamedTuple):
 
     experiment: "Experiment"
     data: Dataset
-    train: Split
+    train: Split | FiledSplit
     net: Network
     trainer: Trainer
-    feed: Arrays
+    feed: Feed
     state: TrainState
 
     @property
@@ -95,8 +128,10 @@ class Experiment:
     devices: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        if self.dataset not in NAMES:
-            raise InputError(f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}")
+        if self.dataset not in NAMES and not is_folder(self.dataset):
+            raise InputError(
+                f"dataset={self.dataset!r}: choose one of {', '.join(NAMES)}; or a folder, as ./{self.dataset}"
+            )
         self._check_ranges()
         layers = self.depth + self.reads_out
         if len(rates := self.learning.learning_rate) not in (0, 1, layers):
@@ -111,10 +146,17 @@ class Experiment:
             raise InputError(
                 f"growth={self.settling.growth}: method={self.learning.method!r} has no nudge to grow; leave it at 1"
             )
+        for name in ("surrogate", "tune"):
+            if getattr(self.settling, name) and name not in self.method.uses:
+                raise InputError(f"{name}: method={self.learning.method!r} cannot do that; choose equilibrium")
+        if self.settling.tune and self.settling.growth != 1:
+            raise InputError(f"tune and growth={self.settling.growth} exclude each other: leave one out")
         if self.settling.carry and (self.settling.persistent or self.method.persistent):
             raise InputError(
                 "carry and persistent exclude each other: states belong to rows or to examples; leave one out"
             )
+        self._check_moving()
+        self._check_spiking()
         self._check_images()
         self._check_circuit()
         self._check_gains()
@@ -122,36 +164,38 @@ class Experiment:
         self._check_together()
 
     def _check_ranges(self) -> None:
-        values = self.flat()
-        counts = ("free_steps", "nudged_steps", "epochs", "batch_size", "train")
-        for name, low in [(name, 1) for name in counts] + [("valid", 0), ("seed", 0)]:
-            if values[name] is not None and values[name] < low:
-                raise InputError(f"{name}={values[name]}: give a whole number of {low} or more")
-        if self.learning.seed >= 2**32:
-            raise InputError(f"seed={self.learning.seed}: give a number from 0 to 4294967295")
-        if not 0 <= self.learning.momentum < 1:
-            raise InputError(f"momentum={self.learning.momentum}: give a number from 0 to just below 1")
-        if not 0 < self.network.gain < inf:
-            raise InputError(f"gain={self.network.gain}: give a positive number")
-        if not abs(self.network.bias) < inf:
-            raise InputError(f"bias={self.network.bias}: give a finite number")
-        if not 0 <= self.learning.weight_decay < inf:
-            raise InputError(f"weight_decay={self.learning.weight_decay}: give a number of 0 or more")
-        if not 0 < self.images.deviations < inf:
-            raise InputError(f"deviations={self.images.deviations}: give a positive number")
+        groups = (self.network, self.cost, self.settling, self.learning, self.images, self.circuit, self.devices)
+        for group in groups:
+            check_options(group)
+        if len(self.network.hidden) > MOST_LAYERS:
+            raise InputError(f"hidden has {len(self.network.hidden)} layers: give {MOST_LAYERS} at the most")
+        self._check_sense()
+        if any(self.learning.learning_rate) != bool(self.learning.learning_rate):
+            raise InputError(f"learning_rate={self.learning.learning_rate}: at a rate of 0 nothing is learned")
         self._check_idle()
-        if not all(0 < gain < inf for gain in self.network.gains):
-            raise InputError(f"gains={self.network.gains}: give positive numbers")
-        for name in ("decay", "growth"):
-            if not 0 < values[name] < inf:
-                raise InputError(f"{name}={values[name]}: give a positive factor, 1 for no change")
-        if not all(0 <= rate < inf for rate in self.learning.learning_rate):
-            raise InputError(f"learning_rate={self.learning.learning_rate}: learning rates are 0 or more")
         if self.network.architecture == "fully-connected" and len(self.network.hidden) != 1:
             raise InputError(
                 f"hidden={self.network.hidden} with architecture='fully-connected', where all units are joined and "
                 "hidden ones are one layer: give one number of units"
             )
+
+    def _check_sense(self) -> None:
+        """Refuse numbers that are in range, and with which nothing can be learned."""
+        beta, epsilon, targets = self.settling.beta, self.settling.epsilon, self.cost.targets
+        if beta is not None and 0 < abs(beta) < LEAST_BETA:
+            raise InputError(
+                f"beta={beta:g}: phases would differ by less than single precision has; give {LEAST_BETA:g} or more"
+            )
+        if epsilon >= 2 and not self.resists and "epsilon" not in self.idle:
+            raise InputError(f"epsilon={epsilon:g}: steps of 2 or more never come to rest; give 1 or less")
+        rho = ACTIVATIONS[self.network.activation]
+        boxed = not (self.resists or self.convolves) and self.cost.cost == "squared"
+        if boxed and not rho.low <= min(targets) <= max(targets) <= rho.high:
+            raise InputError(
+                f"targets={targets}: outputs of {rho.name} are from {rho.low:g} to {rho.high:g}; give such numbers"
+            )
+        if targets[0] == targets[1] and "targets" not in self.idle:
+            raise InputError(f"targets={targets}: an output's own class and the others need different ones")
 
     def _check_idle(self) -> None:
         """Refuse settings that would do nothing beside the others."""
@@ -178,6 +222,37 @@ class Experiment:
             self.method.rule(self.phases).check(F)
         except InputError as error:
             raise InputError(f"cost={self.cost.cost!r} with method={self.learning.method!r}: {error}") from error
+
+    def _check_moving(self) -> None:
+        """Refuse what would make another step of the weights than the one that they took."""
+        chosen = self.learning
+        others = {"momentum": chosen.momentum, "weight_decay": chosen.weight_decay, "balance": chosen.balance}
+        if self.method.moving and (chosen.optimizer != "sgd" or any(others.values())):
+            name, value = next(((k, v) for k, v in others.items() if v), ("optimizer", chosen.optimizer))
+            raise InputError(
+                f"{name}={value} with method={chosen.method!r}, whose weights move by gradient descent while the "
+                "network settles: give --optimizer sgd, without momentum, weight decay and balance"
+            )
+
+    def _check_spiking(self) -> None:
+        """Refuse spikes without rates, or with a rule that draws no new ones, and settings that do nothing for them."""
+        chosen = self.settling
+        if chosen.relaxation != "spiking":
+            return
+        if not isinstance(self.method.rule(self._phases()), TwoPhase):
+            raise InputError(
+                f"relaxation='spiking' with method={self.learning.method!r}, which contrasts no two phases of spikes: "
+                "choose equilibrium, vector-field, …"
+            )
+        if self.network.activation != "hard_sigmoid" or self.convolves or self.resists:
+            raise InputError(
+                f"relaxation='spiking' with activation={self.network.activation!r}, "
+                f"architecture={self.network.architecture!r}: spikes need rates from 0 to 1, those of hard sigmoids"
+            )
+        usual = SettlingOptions()
+        for name in ("nudged_relaxation", "omega", "tol", "accelerate", "precision", "order"):
+            if getattr(chosen, name) != getattr(usual, name):
+                raise InputError(f"{name}={getattr(chosen, name)} does nothing for spikes: leave it out")
 
     def _check_gains(self) -> None:
         gains = self.network.gains
@@ -223,6 +298,8 @@ class Experiment:
                 if value != plain[name]:
                     raise InputError(f"{name}={value!r} is for circuits: choose --net resistive, or leave it out")
             return
+        if net.weights != usual.weights:
+            raise InputError(f"weights={net.weights!r}: conductances have no sign; leave it out")
         if net.activation != usual.activation or net.bias != usual.bias:
             raise InputError("a circuit has diodes and rails: leave --activation and --bias out")
         if self.circuit.diode == "ideal" and (self.circuit.saturation, self.circuit.ideality) != (1e-7, 1.0):
@@ -267,12 +344,55 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, values: Any, where: str = "the settings") -> "Experiment":
-        """The inverse of `to_dict`; a setting that is missing has its default, an unknown one is refused."""
+        """The inverse of `to_dict`; a setting that is missing has its default, an unknown one is refused.
+
+        What earlier versions wrote is read as it was meant.
+        """
+        version = values.get("version", 1) if isinstance(values, dict) else VERSION
+        if type(version) is not int or not 1 <= version <= VERSION:
+            raise InputError(
+                f"{where} have the version {version!r}, and this program knows those up to {VERSION}: "
+                "use a newer version of eqprop"
+            )
+        if isinstance(values, dict):
+            values = {name: value for name, value in values.items() if name != "version"}
+        if version == 1:  # where a number that is not finite did nothing, or it would have been refused
+            values = {name: _finite(value) for name, value in values.items()}
         return from_dict(cls, values, where)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings in their groups, for JSON."""
-        return asdict(self)
+        """The settings in their groups, for JSON; those that do nothing have their defaults."""
+        return {"version": VERSION} | asdict(self.without_idle())
+
+    def without_idle(self) -> "Experiment":
+        """The same, with the defaults of settings that do nothing beside the others."""
+        groups = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "dataset"}
+        usual = {
+            name: replace(group, **{k: getattr(type(group)(), k) for k in vars(group).keys() & self.idle.keys()})
+            for name, group in groups.items()
+        }
+        return self if usual == groups else replace(self, **usual)
+
+    @cached_property
+    def idle(self) -> dict[str, str]:
+        """The settings that do nothing beside the others, and why."""
+        chosen, learning, uses = self.settling, self.learning, self.method.uses
+        by_method = f"method={learning.method} does not use it"
+        idle = {name: by_method for name in IDLE_BY_METHOD if name not in uses}
+        kinds = {chosen.relaxation, chosen.nudged_relaxation or chosen.relaxation} if "relaxation" in uses else set()
+        if "epsilon" in uses and not (self.method.noise or self.method.path or "gradient" in kinds):
+            idle["epsilon"] = "block descent takes no steps of size ε"
+        if "block" not in kinds:
+            idle |= {name: idle.get(name, "no phase settles by block descent") for name in ("omega", "order")}
+        if self.cost.cost != "squared":
+            idle["targets"] = f"cost={self.cost.cost} has none"
+        if self.cost.cost != "cross-entropy":
+            idle["scale"] = f"cost={self.cost.cost} has none"
+        if learning.optimizer == "adam":
+            idle |= dict.fromkeys(("momentum", "nesterov"), "optimizer=adam has its own")
+        if learning.schedule == "cosine":
+            idle["decay"] = "schedule=cosine lets the rates fall"
+        return idle
 
     def flat(self) -> dict[str, Any]:
         """The settings by name, whatever group they are in."""
@@ -319,26 +439,55 @@ class Experiment:
 
         `mesh`: devices to train on together.
         """
+        self.check_memory(data)
         data = self.prepare(data)
         train = self.training_part(data)
-        kind = Shuffled if self.learning.shuffle else InOrder
-        feed = kind(train.v, self.learning.batch_size, self._augment(), carry=self.settling.carry)
+        batch, shuffle = self.learning.batch_size, self.learning.shuffle
+        feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
-        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
-        state = trainer.init(self._theta(net, trainer, init_key), feed, train_key, valid=len(data.valid))
+        theta = self._theta(net, trainer, init_key)
+        if self.settling.tune:
+            trainer = self._tuned(trainer, theta, feed, train_key)
+        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
+        state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
+
+    def check_memory(self, data: Dataset) -> None:
+        """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""
+        net, chosen = self.layers(*self.widths(data)), self.learning
+        kept = 2 if chosen.optimizer == "adam" else int(chosen.momentum > 0)
+        steps = self.phases.free.steps if chosen.method == "through-time" else 1  # pyright: ignore[reportAttributeAccessIssue]
+        persistent = self.settling.persistent or self.method.persistent
+        examples = max(MEASURED, 3 * steps * chosen.batch_size)
+        examples += persistent * (len(self.training_part(data)) + len(data.valid))
+        weights, states = 4 * (2 + kept) * net.parameters, 4 * sum(net.sizes.values()) * examples
+        check_memory(
+            weights + states,
+            f"this training ({size(weights)} for {net.parameters:,} weights, {size(states)} for states)",
+            "lower --hidden or --batch-size",
+        )
+
+    def _tuned(self, trainer: Trainer, theta: Theta, feed: Feed, key: Key) -> Trainer:
+        """The trainer with the β that errs least on the first minibatch, which the records of epochs show."""
+        v, weight, _ = next(feed.epoch(key))
+        v = jax.tree.map(lambda a: a[weight > 0], v)
+        rule: Any = trainer.rule
+        tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
+        return replace(
+            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
+        )
 
     def prepare(self, data: Dataset) -> Dataset:
         """The data set as the network takes it: for convolutions, images, which may be normalised."""
         if not self.convolves:
             return data
-        parts = {"train": data.train, "valid": data.valid, "test": data.test}
-        images = {part: replace(split, x=split.x.reshape(-1, *data.image)) for part, split in parts.items()}
+        mean, unit = None, 1.0
         if self.images.normalise:
             mean, deviation = self.training_part(data).colours(data.image)
             unit = deviation * self.images.deviations
-            images = {part: replace(split, x=(split.x - mean) / unit) for part, split in images.items()}
+        parts = {"train": data.train, "valid": data.valid, "test": data.test}
+        images: Any = {part: split.as_images(data.image, mean, unit) for part, split in parts.items()}
         return replace(data, **images)
 
     def _augment(self) -> FlipAndCrop | None:
@@ -368,7 +517,7 @@ class Experiment:
         side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
         return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 
-    def training_part(self, data: Dataset) -> Split:
+    def training_part(self, data: Dataset) -> Split | FiledSplit:
         """The training examples that the experiment uses; refused if there are not enough."""
         wanted, available = self.learning.train, len(data.train)
         if wanted is not None and wanted > available:
@@ -390,7 +539,7 @@ class Experiment:
         optimizer = Rated(plain, self._rates(net), self._schedule(batches))
         trainer = Trainer(
             Total(net, cost),
-            self._rule(batches),
+            self._rule(net, batches),
             self._writing().behind(optimizer) if self.resists else optimizer,
             persistent=self.settling.persistent or self.settling.carry or self.method.persistent,
             metrics={"error": cost.misclassified},
@@ -456,21 +605,30 @@ class Experiment:
                 f"architecture={self.network.architecture!r} with method={self.learning.method!r}: {error}"
             ) from error
 
-    def _rule(self, batches: int) -> Rule:
+    def _rule(self, net: Network, batches: int) -> Rule:
         phases, growth = self.phases, self.settling.growth
+        if self.method.moving:
+            phases = phases._replace(rates=self._rates(net), schedule=self._schedule(batches))
         if growth != 1:
             grows = Staircase(phases.nudge.beta, batches, growth)
             phases = phases._replace(nudge=replace(phases.nudge, beta=grows))
         rule = self.method.rule(phases)
+        if self.settling.surrogate:
+            rule = replace(rule, surrogate=True)  # pyright: ignore[reportCallIssue]  (Equilibrium Propagation)
         if not self.resists or isinstance(reading := self._reading(), Exact):
             return rule
         return replace(rule, reading=reading)  # pyright: ignore[reportCallIssue]  (a rule that reads)
 
     def _phases(self) -> Phases:
         chosen = self.settling
+        if chosen.relaxation == "spiking":
+            free = self._spiking(chosen.free_steps)
+            return Phases(free, self._spiking(chosen.nudged_steps or free.steps), self._nudge())
         if self.method.noise:
             return Phases(noisy := self._langevin(), noisy, self._nudge())
         kind = "gradient" if self.method.path else chosen.nudged_relaxation
+        if self.method.moving:  # in each of all steps
+            kind = kind or chosen.relaxation
         shared = {"tol": chosen.tol, "accelerate": chosen.accelerate}
         free = self._relaxation(chosen.relaxation, chosen.free_steps, (2, 7), shared, order=chosen.order)
         nudged = self._relaxation(
@@ -483,9 +641,13 @@ class Experiment:
         steps = chosen.free_steps or _iterations(7 * self.depth, chosen.epsilon)
         return Langevin(chosen.temperature, chosen.epsilon, burn_in=steps // 2, samples=steps - steps // 2, thin=1)
 
+    def _spiking(self, steps: int | None) -> Spiking:
+        steps = steps or _iterations(7 * self.depth, self.settling.epsilon)
+        return Spiking(self.settling.epsilon, burn_in=steps // 2, samples=steps - steps // 2)
+
     def _nudge(self) -> Nudge:
         usual = 1 / self.depth
-        beta = usual if self.settling.beta is None else self.settling.beta
+        beta = (self.method.beta or usual) if self.settling.beta is None else self.settling.beta
         if self.settling.nudge == "asymmetric":
             return Asymmetric(beta, push=usual)
         return NUDGES[self.settling.nudge](beta)
@@ -509,6 +671,11 @@ class Experiment:
 
 def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     """The layers and synapses; `outputs` is None where a readout takes their place."""
+    net = _real_layers(chosen, inputs, outputs)
+    return binarised(net) if chosen.weights == "binary" else net
+
+
+def _real_layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) -> Hopfield:
     activation = ACTIVATIONS[chosen.activation]
     if not isinstance(inputs, tuple):
         return ARCHITECTURES[chosen.architecture](inputs, *chosen.hidden, outputs, activation=activation)
@@ -527,10 +694,23 @@ def _layers(chosen: NetworkOptions, inputs: int | Shape, outputs: int | None) ->
     )
 
 
+def _finite(value: Any) -> Any:
+    """A table without its numbers that are not finite; what is no table is left to others."""
+    if not isinstance(value, dict):
+        return value
+    numbers = {name: part if isinstance(part, list) else [part] for name, part in value.items()}
+    return {k: v for k, v in value.items() if all(not isinstance(n, float) or isfinite(n) for n in numbers[k])}
+
+
 def _iterations(time: float, epsilon: float) -> int:
     """n = Δt/ε, rounded up: the number of steps of size ε that take the time Δt (section 5.1)."""
     if not 0 < epsilon < inf:
         return 1  # the relaxation refuses such an ε, in words
+    if time / epsilon > MOST_STEPS:
+        raise InputError(
+            f"epsilon={epsilon:g}: a phase would take {time / epsilon:.3g} steps; give a larger one, or --free-steps "
+            f"and --nudged-steps up to {MOST_STEPS:,}"
+        )
     return ceil(round(time / epsilon, 6))
 
 

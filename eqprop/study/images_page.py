@@ -33,9 +33,9 @@ def row(outcome: Outcome) -> dict[str, str]:
     result = outcome.result
     return {
         "": title(outcome),
-        "test error": f"{result['test_error']:.2f} %",
-        "validation error": f"{result['valid_error']:.2f} %",
-        "training error": f"{result['train_error']:.2f} %",
+        "test error": f"{100 * result['test_error']:.2f} %",
+        "validation error": f"{100 * result['valid_error']:.2f} %",
+        "training error": f"{100 * result['train_error']:.2f} %",
         "epochs": f"{result['epochs']}",
         "time": f"{result['seconds'] / 60:.1f} min",
         "time of an epoch": f"{result['seconds_per_epoch']:.1f} s",
@@ -72,7 +72,7 @@ def common(outcome: Outcome) -> str:
 
 def beside_exact(some: list[Outcome]) -> list[str]:
     """How far Equilibrium Propagation is from exact gradients, in words."""
-    by_way = {outcome.trial.kind: outcome.result["test_error"] for outcome in some}
+    by_way = {outcome.trial.kind: 100 * outcome.result["test_error"] for outcome in some}
     others = [way for way in ("through-time", "backpropagation") if way in by_way]
     if "symmetric" not in by_way or not others:
         return []

@@ -9,22 +9,27 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import jax
 import optax
 
-from eqprop.energy import BoltzmannMachine, Directed, Feedforward, Hopfield, Resistive, XieSeung
+from eqprop.energy import BoltzmannMachine, Chain, Directed, Feedforward, Hopfield, Resistive, XieSeung, identity
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
-from eqprop.relax import Block, Gibbs, Gradient, Langevin, Relaxation, Stepwise
+from eqprop.relax import Block, ErrorDescent, Forward, Gibbs, Gradient, Langevin, Relaxation, Stepwise
 from eqprop.rule import (
     STDP,
+    AsymmetricEquilibriumPropagation,
     Backpropagation,
     BackpropagationThroughTime,
     BoltzmannLearning,
     BoltzmannLikelihood,
+    ChainPropagation,
+    ContinualEquilibriumPropagation,
     ContrastiveDivergence,
     ContrastiveHebbian,
     CoupledLearning,
+    DyadicEquilibriumPropagation,
     EquilibriumPropagation,
     RecurrentBackpropagation,
     Rule,
@@ -38,14 +43,20 @@ Kind = TypeVar("Kind", bound=Relaxation)
 
 
 class Phases(NamedTuple):
-    """What the settings say about settling: the relaxations of the free and of the second phase, and the nudge."""
+    """What the settings say about settling: the relaxations of the free and of the second phase, and the nudge.
+
+    For rules that move the weights themselves also the learning rates, and the schedule that they follow.
+    """
 
     free: Relaxation
     second: Relaxation
     nudge: Nudge
+    rates: Any = 0.01
+    schedule: Callable[[Any], Any] | None = None
 
 
 NUDGE = {"nudge", "beta", "growth"}
+TUNED = {"surrogate", "tune"}
 FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
 SECOND = {"nudged_steps", "nudged_relaxation"}
 NUDGED, BACKWARD = "nudged or clamped", "derivatives travel back"
@@ -72,7 +83,9 @@ class Method:
     persistent: whether an example always goes on from where it last ended.
     shrink: the part of itself that each weight loses in an update, at a learning rate of 1.
     rate: multiplies the learning rate that is asked for.
+    beta: β where none is asked for; None: 1 / N.
     path: whether the second phase always takes gradient steps, as a rule needs that learns along the way.
+    moving: whether weights move by their learning rates in the second phase already, as plain gradient descent does.
     noise: whether Langevin dynamics take the place of settling, in both phases.
     inside: whether targets must lie inside of the bounds of a clipped activation, as outputs at a bound do not learn.
     truth: the rule that gives the true gradient of what the method's network predicts, for comparison.
@@ -88,7 +101,9 @@ class Method:
     persistent: bool = False
     shrink: float = 0.0
     rate: float = 1.0
+    beta: float | None = None
     path: bool = False
+    moving: bool = False
     noise: bool = False
     inside: bool = False
     truth: Rule = CONVERGED
@@ -96,6 +111,17 @@ class Method:
 
 def _equilibrium(phases: Phases) -> Rule:
     return EquilibriumPropagation(phases.nudge, phases.free, phases.second)
+
+
+def _chain(layers: Hopfield) -> Chain:
+    """The layers in blocks; outputs are linear, as those of a feed-forward network."""
+    rho = layers.rho | {list(layers.free)[-1]: identity}
+    return Chain(Hopfield(dict(layers.layers), layers.synapses, clamped=layers.clamped, activation=rho))
+
+
+def _predictive(phases: Phases) -> Rule:
+    steps = _only(Stepwise, phases.second).steps
+    return EquilibriumPropagation(phases.nudge, Forward(), ErrorDescent(steps))
 
 
 def _negative(phases: Phases) -> Rule:
@@ -126,6 +152,16 @@ def _feed_forward(relaxation: Relaxation) -> Relaxation:
     return replace(relaxation, omega=1.0 if relaxation.omega is None else relaxation.omega)
 
 
+def _continual(phases: Phases) -> Rule:
+    second = _only(Stepwise, phases.second)
+    return ContinualEquilibriumPropagation(phases.nudge, phases.free, second, phases.rates, phases.schedule)
+
+
+def _fixed_feedback(layers: Hopfield) -> Directed:
+    """With the same feedback weights whatever the seed."""
+    return Directed.with_fixed_feedback(layers, jax.random.key(0))
+
+
 # The positive phase of a Boltzmann machine: with one hidden layer, one sweep from the clamped outputs is exact. Deeper
 # machines would need more sweeps, but do not learn from scratch anyhow.
 ONE_SWEEP = Gibbs(burn_in=0, samples=1)
@@ -143,7 +179,7 @@ METHODS = {
         "free phase",
         "weakly clamped phase",
         _equilibrium,
-        uses=frozenset(NUDGE | FREE | SECOND | {"precision"}),
+        uses=frozenset(NUDGE | FREE | SECOND | {"precision"} | TUNED),
     ),
     "stdp": Method(
         "EP by STDP",
@@ -153,6 +189,15 @@ METHODS = {
         lambda phases: STDP(phases.nudge, phases.free, _only(Gradient, phases.second)),
         uses=frozenset(NUDGE | FREE | {"nudged_steps"}),
         path=True,
+    ),
+    "continual": Method(
+        "Continual EP",
+        NUDGED,
+        "free phase",
+        "weakly clamped phase, weights moving",
+        _continual,
+        uses=frozenset(NUDGE | FREE | SECOND),
+        moving=True,
     ),
     "stochastic": Method(
         "EP with noise",
@@ -213,6 +258,27 @@ METHODS = {
         uses=frozenset(),
         truth=Backpropagation(),
     ),
+    "chain": Method(
+        "EP blocks, backpropagation between",
+        BACKWARD,
+        "free phase, block by block",
+        "weakly clamped phase of each block",
+        lambda phases: ChainPropagation(phases.nudge, phases.free, phases.second),
+        network=_chain,
+        uses=frozenset(NUDGE | FREE | SECOND),
+        beta=0.1,
+    ),
+    "predictive-coding": Method(
+        "EP of predictive coding",
+        NUDGED,
+        "forward pass",
+        "weakly clamped phase of the errors",
+        _predictive,
+        network=Feedforward,
+        uses=frozenset(NUDGE | {"nudged_steps"} | TUNED),
+        beta=0.05,
+        truth=Backpropagation(),
+    ),
     "xie-seung": Method(
         "Xie & Seung",
         NUDGED,
@@ -254,6 +320,33 @@ METHODS = {
         "weakly clamped phase",
         lambda phases: VectorField(phases.nudge, phases.free, phases.second),
         network=Directed,
+        uses=frozenset(NUDGE | FREE | SECOND),
+    ),
+    "asymmetric": Method(
+        "Asymmetric EP",
+        DIRECTED,
+        "free phase, own feedback weights",
+        "weakly clamped phase, weights exchanged",
+        lambda phases: AsymmetricEquilibriumPropagation(phases.nudge, phases.free, phases.second),
+        network=Directed,
+        uses=frozenset(NUDGE | FREE | SECOND),
+    ),
+    "dyadic": Method(
+        "Dyadic EP",
+        DIRECTED,
+        "free phase, own feedback weights",
+        "pair of states, weakly clamped",
+        lambda phases: DyadicEquilibriumPropagation(phases.nudge.beta, phases.free, phases.second),
+        network=Directed,
+        uses=frozenset({"beta"} | FREE | SECOND),
+    ),
+    "fixed-feedback": Method(
+        "EP, fixed random feedback",
+        DIRECTED,
+        "free phase, fixed feedback weights",
+        "weakly clamped phase",
+        lambda phases: VectorField(phases.nudge, phases.free, phases.second),
+        network=_fixed_feedback,
         uses=frozenset(NUDGE | FREE | SECOND),
     ),
     "kolen-pollack": Method(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 
-from eqprop.data import outline
+from eqprop.data import NAMES, outline
 from eqprop.study.experiment import IMAGE_ARCHITECTURES, Experiment
 from eqprop.study.methods import METHODS
 from eqprop.study.options import (
@@ -89,6 +89,7 @@ def _circuit(dataset: str, method: str, hidden: tuple[int, ...] | None) -> Exper
 
 
 RELATIVE_RATE = 0.03
+LEAST_SIDE = 16  # of images for which three or four convolutions halve the sides
 SMALL = Experiment(
     "digits",
     network=NetworkOptions(hidden=(16, 32), architecture="conv", gain=1.0),
@@ -103,14 +104,12 @@ IMAGES = {
     "cifar10": _on_colours("cifar10"),
     "cifar100": _on_colours("cifar100"),
 }
-PRESETS = {
+PRESETS = {name: Experiment(name) for name in NAMES} | {
     "digits": Experiment(
         "digits",
         settling=SettlingOptions(beta=0.9),
         learning=LearningOptions(epochs=20, batch_size=10, decay=0.9),
     ),
-    "mnist": Experiment("mnist"),
-    "fashion": Experiment("fashion"),
     "cifar10": IMAGES["cifar10"],
     "cifar100": IMAGES["cifar100"],
 }
@@ -128,7 +127,7 @@ def preset(
     if architecture == "resistive":
         return _circuit(dataset, method, hidden)
     convolves = architecture in IMAGE_ARCHITECTURES
-    usual = IMAGES[dataset] if convolves else PRESETS[dataset]
+    usual = _for_images(dataset) if convolves else PRESETS.get(dataset) or Experiment(dataset)
     if usual.convolves and not convolves:  # CIFAR as vectors
         usual = Experiment(dataset)
     if hidden and architecture == "conv" and usual.network.gains:
@@ -144,9 +143,39 @@ def preset(
     settling, learning = usual.settling, replace(usual.learning, method=method)
     if METHODS[method].noise:
         network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
+    if METHODS[method].moving and not convolves:
+        settling, learning = _moving(usual, len(hidden or network.hidden) + 1, method)
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:
+    """Settings for weights that move while the network settles.
+
+    What a weight learns in a step makes the states move further in the next, the more so the larger the inputs are: so
+    steps are short, and rates small on large images. Layers behind the first learn at half its rate.
+    """
+    shared = replace(usual.learning, method=method, optimizer="sgd")
+    if usual.dataset == "digits":
+        settling = SettlingOptions(
+            beta=0.5, nudged_relaxation="gradient", epsilon=0.3, free_steps=3 * depth, nudged_steps=4 * depth
+        )
+        rates = (0.1, *(0.05,) * (depth - 1))
+        return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=10, decay=0.95)
+    settling = SettlingOptions(beta=0.5, omega=0.8, free_steps=4 * depth, nudged_steps=depth + 1)
+    rates = (0.03, *(0.015,) * (depth - 1))
+    return settling, replace(shared, learning_rate=rates, epochs=30, batch_size=20, decay=0.96)
+
+
+def _for_images(dataset: str) -> Experiment:
+    """The settings for images; those of others are as for a data set whose images are alike."""
+    if dataset in IMAGES:
+        return IMAGES[dataset]
+    height, width, channels = outline(dataset).image
+    like = "digits" if min(height, width) < LEAST_SIDE else "mnist" if channels == 1 else "cifar10"
+    near = IMAGES[like]
+    return replace(near, dataset=dataset, images=replace(near.images, flip=False))
 
 
 def _as_deep_as(hidden: tuple[int, ...], usual: Experiment) -> Experiment:

@@ -125,7 +125,9 @@ def learn(experiment: Experiment, examples: data.Dataset, valid: int) -> Entry:
         return data.Split(split.x.astype(float), split.y.astype(float))
 
     doubled = replace(
-        examples, train=double(examples.train[: experiment.learning.train]), valid=double(examples.valid[:valid])
+        examples,
+        train=double(examples.train[: experiment.learning.train].in_memory()),
+        valid=double(examples.valid[:valid]),
     )
     setup = experiment.build(doubled)
     assert isinstance(setup.net, Hopfield)

@@ -50,11 +50,12 @@ def command(experiment: Experiment) -> str:
         words += ["--method", experiment.learning.method]
     for name, value in experiment.flat().items():
         if value != usual[name]:
-            words += _option(name, value)
+            words += option(name, value)
     return shlex.join(words)
 
 
-def _option(name: str, value: Any) -> list[str]:
+def option(name: str, value: Any) -> list[str]:
+    """A setting as an option of `eqprop train`."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]

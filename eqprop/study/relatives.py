@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from eqprop.data import Dataset
 from eqprop.errors import InputError
-from eqprop.store.atomic import read_json, write_json
+from eqprop.store.atomic import write_json
+from eqprop.store.reading import read_json
 from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.study.experiment import Experiment
 from eqprop.study.feedback_limit import weak_feedback
@@ -64,7 +65,7 @@ class Comparison(Campaign):
         usual = preset(dataset, method)
         learning = replace(
             usual.learning,
-            learning_rate=(0.001,),
+            learning_rate=(0.001,) if usual.learning.optimizer == "adam" else usual.learning.learning_rate,
             epochs=EPOCHS[dataset] if self.epochs is None else self.epochs,
             train=self.train if dataset == "mnist" else None,
             seed=self.seed,
@@ -98,7 +99,7 @@ class Comparison(Campaign):
         found = []
         for outcome in super().outcomes(folder):
             timed = times_file(folder, outcome.trial.experiment.dataset)
-            pace = read_json(timed)[outcome.trial.kind] if timed.exists() else None
+            pace = read_json(timed, dict[str, float]).get(outcome.trial.kind) if timed.exists() else None
             found.append(outcome._replace(notes=outcome.notes | {"milliseconds_per_update": pace}))
         return found
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from eqprop import plots
-from eqprop.store.atomic import read_json
+from eqprop.store.reading import read_json
 from eqprop.store.run import Record
 from eqprop.study.campaign import Outcome
 from eqprop.study.methods import METHODS
@@ -46,8 +46,8 @@ def row(outcome: Outcome, some: list[Outcome]) -> dict[str, str]:
         "first phase": method.first,
         "second phase": method.second,
         "cosine": f"{notes['cosine']:.3f}",
-        "training error": f"{result['train_error']:.2f} %",
-        "test error": f"{result['test_error']:.2f} %",
+        "training error": f"{100 * result['train_error']:.2f} %",
+        "test error": f"{100 * result['test_error']:.2f} %",
         "steps": f"{notes['steps']:.0f}",
         "seconds": f"{result['seconds']:.1f}",
         "update": "–" if ratio is None else f"{ratio:.2g} ×",
@@ -68,7 +68,7 @@ def page(comparison: Comparison, folder: Path, done: list[Outcome]) -> tuple[lis
     if angles := feedback_angles(done):
         figures["feedback"] = plots.angles(angles)
     if (kept := folder / MODES).exists():
-        figures["modes"] = plots.modes(read_json(kept))
+        figures["modes"] = plots.modes(read_json(kept, dict[str, dict[str, list[float]]]))
     return markdown(comparison, folder, grouped), figures
 
 
@@ -115,7 +115,9 @@ def markdown(comparison: Comparison, folder: Path, grouped: dict[str, list[Outco
         lines += ["", "## Feedback weights of their own", "", FEEDBACK.strip(), ""]
         lines += ["![Angle between forward and feedback weights](feedback.png)"]
     if (kept := folder / LIMIT).exists():
-        rows = [{name: f"{value:.6g}" for name, value in entry.items()} for entry in read_json(kept)]
+        rows = [
+            {name: f"{value:.6g}" for name, value in entry.items()} for entry in read_json(kept, list[dict[str, float]])
+        ]
         lines += ["", "## Weak feedback", "", WEAK.strip(), "", *table(rows)]
     return lines
 
@@ -137,7 +139,7 @@ def beside_backpropagation(some: list[Outcome]) -> str:
     if not {"equilibrium", "backpropagation"} <= by_method.keys():
         return ""
     ours, theirs = by_method["equilibrium"], by_method["backpropagation"]
-    points = ours.result["test_error"] - theirs.result["test_error"]
+    points = 100 * (ours.result["test_error"] - theirs.result["test_error"])
     words = f"Equilibrium Propagation's test error differs from backpropagation's by {points:+.2f} points"
     ratio = relative_time(ours, some)
     return words + ("." if ratio is None else f", at {ratio:.2g} times the time for an update.")

@@ -128,7 +128,7 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
         "paper's iterations": f"{paper.free_steps} / {paper.nudged_steps}" if theirs else "–",
         "training error": _error(some, "train"),
         "validation error": _error(some, "valid"),
-        "test error": _over([o.result["test_error"] for o in some], "{:.2f} %"),
+        "test error": _over([100 * o.result["test_error"] for o in some], "{:.2f} %"),
         "paper's": "0.00 % / 2–3 %" if theirs else "–",
         "wall clock": _over([(o.result["seconds"] + o.result["valid_seconds"]) / 60 for o in some], "{:.1f} min"),
     }
@@ -136,7 +136,7 @@ def row(net: str, some: list[Outcome]) -> dict[str, str]:
 
 def iterations(experiment: Experiment) -> str:
     """Those of the free and of the nudged phase."""
-    free, nudged, nudge = experiment.phases
+    free, nudged, nudge, *_ = experiment.phases
     assert isinstance(free, Stepwise) and isinstance(nudged, Stepwise)
     most = "≤ " if free.tol is not None else ""
     return f"{most}{free.steps} / {nudged.steps}" + ("" if nudge.uses_free else ", twice")
@@ -144,7 +144,7 @@ def iterations(experiment: Experiment) -> str:
 
 def _error(some: list[Outcome], part: str) -> str:
     """At rest, from s = 0; and before it, where particles persist, from the particles in the last epoch."""
-    fresh = _over([o.result[f"{part}_error"] for o in some], "{:.2f} %")
+    fresh = _over([100 * o.result[f"{part}_error"] for o in some], "{:.2f} %")
     if not some[0].trial.experiment.settling.persistent:
         return fresh
     return f"{_over([100 * o.history[-1][f'{part}_error'] for o in some], '{:.2f} %')} ({fresh} from s = 0)"

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from eqprop.data import FiledSplit, Split
 from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
 from eqprop.store import Run
-from eqprop.store.run import Record
+from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
 from eqprop.train.layout import agreed, require_same, spans_processes
@@ -49,15 +50,21 @@ def perform(
     The state is saved every `checkpoint_seconds` at the most, and at the end. Training ends before its last epoch
     when the history is `enough`.
     """
-    experiment = setup.experiment
+    experiment, config = setup.experiment, setup.experiment.to_dict()
+    check_made_with(run, "checkpoint", experiment)
     state, history, seconds = run.load(setup.state)
+    if int(state.batch) >= setup.feed.batches:
+        raise InputError(
+            f"{run.folder / 'checkpoint.safetensors'} is no checkpoint of this training: it is behind minibatch "
+            f"{int(state.batch)} of {setup.feed.batches}; restore it or start anew"
+        )
     epochs = experiment.learning.epochs
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
     mesh = setup.trainer.mesh
-    require_same(mesh, json.dumps([experiment.to_dict(), history, int(state.step)]), "the settings or the checkpoint")
-    run.write_config(experiment.to_dict())  # more epochs than at first, or a setting that is new
+    require_same(mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
+    run.write_config(config)  # more epochs than at first, or a setting that is new
     run.write_history(history)
     saved, latest = time.monotonic(), None
 
@@ -68,7 +75,7 @@ def perform(
             history.append(progress.record)
             run.write_history(history)
         if agreed(mesh, time.monotonic() - saved) >= checkpoint_seconds:
-            save(run, progress, history)
+            save(run, setup, progress, history, config)
             saved = time.monotonic()
         observe(progress)
 
@@ -86,13 +93,13 @@ def perform(
             )
     except KeyboardInterrupt:
         if latest is not None and not spans_processes(mesh):  # of which others may still be computing
-            save(run, latest, history)
+            save(run, setup, latest, history, config)
         raise
     except DivergedError as error:
         kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
         rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
         raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
-    run.save(state, history, 0.0)
+    run.save(state, history, 0.0, config, predictor(setup))
     result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
     run.write_result(result)
     return Trained(setup, state, result, history)
@@ -111,7 +118,7 @@ def reopen(folder: Path, experiment: Experiment) -> Run:
         return Run.create(folder, experiment.to_dict())
     before = experiment_of(run)
     epochs = replace(before, learning=replace(before.learning, epochs=experiment.learning.epochs))
-    if epochs != experiment:
+    if epochs.to_dict() != experiment.to_dict():
         raise InputError(f"{folder} was begun with other settings, by another version perhaps: start anew elsewhere")
     return run
 
@@ -126,14 +133,46 @@ def times(history: list[Record]) -> dict[str, float]:
     }
 
 
-def save(run: Run, progress: Progress, history: list[Record]) -> None:
+def save(run: Run, setup: Setup, progress: Progress, history: list[Record], config: dict[str, Any]) -> None:
     """Keep where training is; an epoch that just ended leaves no seconds of a next one."""
-    run.save(progress.state, history, 0.0 if progress.record else progress.seconds)
+    run.save(progress.state, history, 0.0 if progress.record else progress.seconds, config, predictor(setup))
+
+
+def predictor(setup: Setup) -> Trainer | None:
+    """What predicts from inputs as they come, for `eqprop.load`; None where they have to be normalised first."""
+    return None if setup.experiment.images.normalise else replace(tester(setup), mesh=None)
+
+
+def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment: Experiment) -> None:
+    """Refuse what was saved under other settings than those of the experiment: config.json has changed since."""
+    path = run.folder / f"{name}.safetensors"
+    if (settings := run.made_with(name)) is not None:
+        before = Experiment.from_dict(settings, f"{path}: the settings")
+        check_agreement(before, experiment, f"{path} was made", "restore config.json, or start a new run")
+
+
+def check_agreement(before: Experiment, now: Experiment, begun: str, remedy: str) -> None:
+    """Refuse to go on if settings changed, except for the number of epochs."""
+    old, new = before.without_idle().flat(), now.without_idle().flat()
+    for name in old:
+        if name == "epochs" and old[name] != new[name] and old["schedule"] == "cosine":
+            raise InputError(
+                f"epochs is {new[name]}, but {begun} with {old[name]}, over which its rates follow a cosine: "
+                "start a new run for more"
+            )
+        if old[name] != new[name] and name != "epochs":
+            raise InputError(f"{name} is {new[name]}, but {begun} with {old[name]}: {remedy}")
+
+
+def weights_of(setup: Setup, run: Run) -> tuple[Theta, int]:
+    """The trained weights of a run, and after how many epochs; refused if they are of other settings."""
+    check_made_with(run, "weights", setup.experiment)
+    return run.load_weights(setup.state.theta)
 
 
 def evaluate(setup: Setup, run: Run) -> tuple[dict[str, Any], np.ndarray]:
     """The errors of a run's weights, and the class that each test example is taken for."""
-    theta, epochs = run.load_weights(setup.state.theta)
+    theta, epochs = weights_of(setup, run)
     result = errors(setup, theta, epochs) | {"run_dir": str(run.folder)}
     outputs = tester(setup).predict(theta, setup.data.test.v)
     return result, np.asarray(outputs).argmax(axis=1)
@@ -151,17 +190,20 @@ def tester(setup: Setup) -> Trainer:
 
 
 def errors(setup: Setup, theta: Theta, epochs: int) -> dict[str, Any]:
-    """The errors, in percent, of the weights θ on each part of the data."""
+    """The errors of the weights θ on each part of the data, as fractions of the examples."""
     trainer, data = tester(setup), setup.data
     parts = {"train": setup.train, "valid": data.valid, "test": data.test}
-    percent = {
-        f"{part}_error": round(100 * trainer.measure(theta, split.v)["error"], 4) if len(split) else None
-        for part, split in parts.items()
-    }
+
+    def error(split: Split | FiledSplit) -> float:
+        wrong = sum(len(piece) * trainer.measure(theta, piece.v)["error"] for piece in split.pieces())
+        return round(wrong / len(split), 6)
+
+    fractions = {f"{part}_error": error(split) if len(split) else None for part, split in parts.items()}
     return {
         "dataset": data.name,
         "net": setup.name,
         "epochs": epochs,
-        **percent,
+        **fractions,
+        **UNIT,
         "seed": setup.experiment.learning.seed,
     }

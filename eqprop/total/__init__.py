@@ -3,26 +3,35 @@
 from eqprop.total.base import (
     Blocks,
     Outputs,
+    Reversal,
     System,
     TotalEnergy,
     cost_of,
     energy_of,
+    examples,
     need,
     require_energy,
     require_finite,
     system,
 )
+from eqprop.total.hold import Hold
+from eqprop.total.path import Moving, Path
 from eqprop.total.sum import Clamped, Total
 
 __all__ = [
     "Blocks",
     "Clamped",
+    "Hold",
+    "Moving",
     "Outputs",
+    "Path",
+    "Reversal",
     "System",
     "Total",
     "TotalEnergy",
     "cost_of",
     "energy_of",
+    "examples",
     "need",
     "require_energy",
     "require_finite",

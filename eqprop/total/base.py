@@ -12,6 +12,7 @@ import numpy as np
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
+from eqprop.given import as_arrays
 from eqprop.state import Space
 from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta, Weight
 
@@ -90,6 +91,10 @@ class System(eqx.Module):
         """The outputs of one example whose state has settled to s."""
         raise InputError(f"F={self!r} does not say what it predicts: give eqprop.system(F, predict=…)")
 
+    def take(self, v: Data) -> Data:
+        """Examples of a batch in the form that F asks for, where they come in another; by default as they are."""
+        return v
+
     def check_data(self, v: Data) -> None:
         """Refuse examples of a batch that cannot be meant; unlike in F, their values are known here. By default none.
 
@@ -118,6 +123,22 @@ class Blocks(abc.ABC):
         self, theta: Theta, v: Data, beta: Number, s: Layers, block: tuple[str, ...]
     ) -> dict[str, Array | float]:
         """For each layer of `block` a bound on ∂²F/∂s² while the other blocks stay put; it is above 0."""
+
+
+class Reversal(abc.ABC):
+    """What asymmetric Equilibrium Propagation asks of a vector field: other dynamics, whose Jacobian is transposed."""
+
+    @property
+    @abc.abstractmethod
+    def reversed(self) -> "System":
+        """A system of the same states, for the data that `held_at` gives.
+
+        At β = 0 its force is 0 where that of the vector field is, and has there the Jacobian Jᵀ.
+        """
+
+    @abc.abstractmethod
+    def held_at(self, theta: Theta, v: Data, s: State) -> Data:
+        """The data of the reversed system that rests at s, a free fixed point of one example."""
 
 
 class Outputs(abc.ABC):
@@ -188,6 +209,32 @@ def system(
     if not callable(F):
         raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s)")
     return Plain(F, Space() if space is None else space, predict, project)
+
+
+def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
+    """Data as they come, as v = (x, y) that F takes: for feeds, `fit`, `measure` and `predict`.
+
+    F: a system; its energy says the shape of inputs, and its cost the number of outputs.
+    x: inputs, whose first axis counts examples: arrays, PyTorch tensors, pandas tables, lists. Images are flattened, or
+        given their channel; bytes are divided by 255.
+    y: targets, or labels that count classes from 0, which become one-hot rows; None to predict.
+
+    What F would still refuse is refused here, with the way out: inputs that its activation does not hear, for one.
+
+        >>> import eqprop as ep
+        >>> F = ep.Total(ep.Hopfield.layered(4, 3), ep.SquaredError())
+        >>> x, y = ep.examples(F, np.array([[[0, 255], [51, 0]]], np.uint8), [2])
+        >>> x.tolist(), y.tolist()
+        ([[0.0, 1.0, 0.20000000298023224, 0.0]], [[0.0, 0.0, 1.0]])
+    """
+    F = system(F)
+    x, y = as_arrays((x, y))
+    if y is not None and len(x) != len(y):
+        raise InputError(f"{len(x)} inputs and {len(y)} targets: give one for each")
+    v = F.take((x, y))
+    require_finite(v)
+    F.check_data(v)
+    return v
 
 
 def need(F: System, ability: type[Ability], who: str, remedy: str) -> Ability:

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from eqprop.cost import Clampable, Cost, Curved, PlainCost
-from eqprop.energy.base import Blockwise, Energy, PlainEnergy
+from eqprop.energy.base import Blockwise, Energy, PlainEnergy, Reversible
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.total.base import Ability, Blocks, Outputs, System
+from eqprop.total.base import Ability, Blocks, Outputs, Reversal, System
 from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
 
 
@@ -75,6 +75,11 @@ class Total(System):
         """What the cost compares with the target."""
         return self.cost.predict(theta, s)
 
+    def take(self, v: tuple[Data, Data]) -> tuple[Data, Data]:
+        """Inputs as the energy takes them, and targets as the cost does."""
+        x, y = v
+        return self.energy.take(x), None if y is None else self.cost.take(y, self.space)
+
     def check_data(self, v: tuple[Data, Data]) -> None:
         """Refuse inputs that the energy refuses, and targets that the cost does."""
         if not isinstance(v, tuple | list) or len(v) != 2:
@@ -136,7 +141,25 @@ class TotalOutputs(eqx.Module, Outputs):
         self.F.cost.require_no_penalty(rule)
 
 
-VIEWS: dict[type, tuple[type, type]] = {TotalBlocks: (Blockwise, Curved), TotalOutputs: (Energy, Clampable)}
+class TotalReversal(eqx.Module, Reversal):
+    """The energy reversed, with the same cost."""
+
+    F: Total
+
+    @property
+    def reversed(self) -> System:
+        return Total(self.F.energy.reversed, self.F.cost)
+
+    def held_at(self, theta: Theta, v: tuple[Data, Data], s: State) -> tuple[Data, Data]:
+        x, y = v
+        return self.F.energy.held_at(theta, x, s), y
+
+
+VIEWS: dict[type, tuple[type, type]] = {
+    TotalBlocks: (Blockwise, Curved),
+    TotalOutputs: (Energy, Clampable),
+    TotalReversal: (Reversible, Cost),
+}
 
 
 class Clamped(System):

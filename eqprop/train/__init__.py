@@ -2,10 +2,13 @@
 
 from eqprop.train.augment import FlipAndCrop
 from eqprop.train.balance import balanced
+from eqprop.train.disk import OnDisk
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
 from eqprop.train.layout import mesh, shardings
 from eqprop.train.rates import Cosine, Rated, Staircase
+from eqprop.train.stream import Stream
+from eqprop.train.tracking import track
 from eqprop.train.trainer import Trainer, TrainState, update
 
 __all__ = [
@@ -18,10 +21,12 @@ __all__ = [
     "InOrder",
     "Iterated",
     "Lanes",
+    "OnDisk",
     "Progress",
     "Rated",
     "Shuffled",
     "Staircase",
+    "Stream",
     "TrainState",
     "Trainer",
     "Window",
@@ -29,5 +34,6 @@ __all__ = [
     "fit",
     "mesh",
     "shardings",
+    "track",
     "update",
 ]

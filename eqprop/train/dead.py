@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from eqprop.compile import compiled
 from eqprop.total import System
 from eqprop.train.feed import Feed
-from eqprop.train.trainer import Trainer, TrainState
+from eqprop.train.trainer import Trainer, TrainState, starts
 from eqprop.types import Array, Data, State, Theta
 
 ROUNDING = 16  # times the relative precision of a number: a gradient below that part of ∂F/∂θ is none
@@ -20,10 +20,8 @@ def is_dead(trainer: Trainer, state: TrainState, feed: Feed) -> bool:
     has learned its examples is not dead: the cost does not pull at outputs that are where they should be, or at the
     bound on that side.
     """
-    v, weight, slot = next(feed.epoch(state.key, int(state.epoch)))
-    start = trainer.rest(len(weight))
-    if trainer.persistent:
-        start = jax.tree.map(lambda p: p.at[slot].get(mode="clip"), state.particles)
+    batch = next(feed.epoch(state.key, int(state.epoch)))
+    v, weight, start = batch.v, batch.weight, starts(trainer, state, batch)
     rule = trainer.rule.at(state.step)
     for place, i in enumerate(map(int, jnp.flatnonzero(weight))):
         learned = rule(trainer.F, state.theta, v, start, state.key, jnp.zeros(len(weight)).at[i].set(1.0))

@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.compile import compiled
-from eqprop.errors import DivergedError, InputError
+from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
-from eqprop.train.feed import Feed, check_arrays
+from eqprop.train.feed import Feed, checked
 from eqprop.train.layout import agreed
-from eqprop.train.trainer import Trainer, TrainState
+from eqprop.train.trainer import Trainer, TrainState, starts
+from eqprop.train.watch import Watch
 from eqprop.types import Data, Theta
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
@@ -52,8 +54,10 @@ def fit(
     over `valid` at the epoch's end. Once a record is `enough`, training ends early. `seconds` is what was already spent
     on an epoch that `state` is in the middle of. `observe` hears of every piece and may keep the state.
 
-    Weights that are no longer finite end training with a `DivergedError`. So does an epoch in which the cost did not
-    fall, if it leaves the network dead: no example has a gradient any more.
+    Values that are no longer finite end training with a `DivergedError` that names the minibatch and the cause. So does
+    an epoch in which the cost did not fall, if it leaves the network dead: no example has a gradient any more. A
+    setting that keeps the network from learning, or from coming to rest, is told by one `LearningWarning`; how the free
+    phases ended is in every record (`residual`, `steps`, and the share of examples `at_rest`).
 
         >>> import eqprop as ep, optax
         >>> net = ep.Hopfield.layered(2, 1, activation=ep.tanh)
@@ -64,33 +68,34 @@ def fit(
         >>> [record["epoch"] for record in history[-2:]], history[-1]["train_cost"] < history[0]["train_cost"]
         ([19, 20], True)
     """
+    valid = valid if valid is None else checked(valid)
     check(trainer, state, feed, valid)
     batches = feed.batches
     history, piece, before = [], 1, None
+    watch = Watch(trainer, state.theta)
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
-        state = jax.block_until_ready(trainer.advance(state, feed, step))
+        good, state = state, jax.block_until_ready(trainer.advance(state, feed, step))
         spent = agreed(trainer.mesh, time.perf_counter() - began)  # all processes take pieces of the same length
         seconds += spent
         piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
         averages = _averages(state.sums["metrics"], float(state.sums["count"]))
         if not _finite((state.theta, averages)):
-            raise DivergedError(
-                f"values are no longer finite in epoch {int(state.epoch) + 1}, minibatch {int(state.batch)}: "
-                "lower the learning rate or β"
-            )
+            raise _diverged(trainer, good, feed)
+        watch.pass_by(state, batches)
         record = None
         ended, cost = int(state.batch) == batches, averages["cost"]
         if ended and before is not None and cost >= STILL * before and is_dead(trainer, state, feed):
             raise DivergedError(
                 f"nothing is learned any more in epoch {int(state.epoch) + 1}, at a cost of {cost:.3g}: weights up to "
                 f"{_largest(state.theta):.3g} hold the units where no nudge moves them, so no example has a gradient; "
-                "lower the learning rate or the initial weights"
+                "lower the learning rate, the initial weights and biases, or β"
             )
         before = cost if ended or before is None else before
         if ended:
             record = {"epoch": int(state.epoch) + 1} | {f"train_{k}": a for k, a in averages.items()}
+            record |= _how_it_settled(state)
             record |= {f"change {k}": a for k, a in _averages(state.sums["changes"], batches).items()}
             record |= {name: float(watched(state.theta)) for name, watched in trainer.watch.items()}
             record["seconds"] = seconds
@@ -100,6 +105,8 @@ def fit(
                 record |= {f"valid_{k}": a for k, a in averages_valid.items()}
                 record["valid_seconds"] = time.perf_counter() - began
             history.append(record)
+            if words := watch.look(state, feed):
+                warnings.warn(words, LearningWarning, stacklevel=2)
             batch, sums = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
             state = state._replace(epoch=state.epoch + 1, batch=batch, sums=sums)
         observe(Progress(state, batches, averages, seconds, record))
@@ -114,8 +121,6 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
     if not isinstance(feed, Feed):
         raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
-    if valid is not None:
-        check_arrays(valid)
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),
@@ -143,6 +148,28 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
     trainer.F.check_data(v)
+
+
+def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
+    """What made values infinite: the minibatches are taken again one by one, up to the first that does it."""
+    while True:
+        after = trainer.advance(state, feed, 1)
+        if not _finite((after.theta, after.sums["metrics"])):
+            break
+        state = after
+    where = f"values are no longer finite in epoch {int(state.epoch) + 1}, minibatch {int(state.batch) + 1}"
+    batch = next(feed.epoch(state.key, int(state.epoch), int(state.batch)))
+    learned = trainer.rule.at(state.step)(trainer.F, state.theta, batch.v, starts(trainer, state, batch), state.key)
+    if not _finite((learned.state, learned.gradient)):
+        return DivergedError(f"{where}, while it settles. {trainer.rule.free.remedy}; or lower β")
+    return DivergedError(f"{where}, by the update of θ, whose gradient is finite: lower the learning rate")
+
+
+def _how_it_settled(state: TrainState) -> dict[str, float]:
+    """Averages over the epoch, as far as they are numbers: chains that sample have no residual."""
+    averages = _averages(state.sums["settling"], float(state.sums["count"]))
+    averages["at_rest"] = 1 - averages.pop("moving")
+    return {name: value for name, value in averages.items() if math.isfinite(averages["residual"])}
 
 
 def _averages(sums: dict[str, Any], count: float) -> dict[str, float]:

@@ -20,6 +20,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from eqprop.errors import InputError
+from eqprop.given import as_arrays
 from eqprop.total import require_finite
 from eqprop.train.layout import everywhere, lay
 from eqprop.types import Any, Array, Data, Int, Key, Weight
@@ -102,9 +103,8 @@ class Arrays(Feed):
     def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None, *, carry: bool = False):
         if not isinstance(batch_size, int) or batch_size < 1:
             raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
-        check_arrays(v)
-        self.v = jax.tree.map(jnp.asarray, v)
-        self.examples = len(jax.tree.leaves(v)[0])
+        self.v = jax.tree.map(jnp.asarray, checked(v))
+        self.examples = len(jax.tree.leaves(self.v)[0])
         if not self.examples:
             raise InputError("the training set is empty: give at least one example")
         self.batch_size = batch_size
@@ -179,9 +179,8 @@ class Lanes(Feed):
     """
 
     def __init__(self, v: Data):
-        check_arrays(v)
-        self.v = jax.tree.map(jnp.asarray, v)
-        self.batches, self.slots = jax.tree.leaves(v)[0].shape[:2]
+        self.v = jax.tree.map(jnp.asarray, checked(v))
+        self.batches, self.slots = jax.tree.leaves(self.v)[0].shape[:2]
 
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
         """All of the stream."""
@@ -236,7 +235,7 @@ class Iterated(Feed):
         return islice(self.make(epoch), first, None)
 
     def _padded(self, v: Data, epoch: int, i: int) -> tuple[Data, np.ndarray]:
-        check_arrays(v)
+        v = checked(v)
         count = len(jax.tree.leaves(v)[0])
         if not 1 <= count <= self.batch_size:
             raise InputError(
@@ -258,7 +257,7 @@ class Gathered(Window):
         index = self.order[i]
         v = jax.tree.map(lambda a: a.at[index].get(mode="clip"), self.v)  # a padding row reads the last example
         if self.augment is not None and self.draw is not None:
-            v = jax.vmap(self.augment)(jax.random.split(jax.random.fold_in(self.draw, i), len(index)), v)
+            v = view(self.augment, self.draw, i, v)
         real = index < len(jax.tree.leaves(self.v)[0])
         return Batch(v, real.astype(jnp.float32), _rows(real) if self.carry else index)
 
@@ -274,6 +273,12 @@ class Stacked(Window):
     def batch(self, i: Int[Array, ""]) -> Batch:
         v, weight = jax.tree.map(lambda a: a[i - self.first], (self.v, self.weight))
         return Batch(v, weight, _rows(weight > 0) if self.lanes else jnp.arange(len(weight)))
+
+
+def view(augment: Augment, draw: Key, i: Array, v: Data, rows: slice = slice(None), size: int | None = None) -> Data:
+    """What is seen of minibatch i; v may be some of its rows, of `size` in all, which see what they would in it."""
+    keys = jax.random.split(jax.random.fold_in(draw, i), size or len(jax.tree.leaves(v)[0]))
+    return jax.vmap(augment)(keys[rows], v)
 
 
 def _rows(real: Array) -> Array:
@@ -303,11 +308,13 @@ def pad_rows(tree: Data, size: int) -> Data:
     return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a))] + [(0, 0)] * (np.ndim(a) - 1)), tree)
 
 
-def check_arrays(v: Data) -> None:
-    """Refuse what is not arrays of one length, or is not finite."""
+def checked(v: Data) -> Data:
+    """The data as arrays; refused if these are not of one length, or not finite."""
+    v = as_arrays(v)
     leaves = jax.tree.leaves(v)
-    if not leaves or not all(isinstance(leaf, np.ndarray | jax.Array) and leaf.ndim for leaf in leaves):
-        raise InputError(f"the data are {type(v).__name__}, not arrays: give arrays, of a data.Split its `v`")
+    if not leaves or not all(leaf.ndim for leaf in leaves):
+        raise InputError(f"the data are {v!r}: give arrays, whose first axis counts examples")
     if len({len(leaf) for leaf in leaves}) > 1:
         raise InputError(f"the parts of the data differ in length: {', '.join(str(len(leaf)) for leaf in leaves)}")
     require_finite(v)
+    return v

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.core import Tracer
 from jax.sharding import Mesh
 
 from eqprop.compile import compiled
@@ -14,12 +15,14 @@ from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, check_arrays, epoch_keys, pad_rows, rows_of
-from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
-from eqprop.train.parallel import fill_up, spread
+from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
+from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
+from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
-from eqprop.tree import named
+from eqprop.tree import named, summary
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
+
+MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
 
 
 class TrainState(NamedTuple):
@@ -28,7 +31,8 @@ class TrainState(NamedTuple):
     `particles` are the last free fixed points of every training example, if they persist, and `valid_particles`
     those of every validation example; `step` counts all minibatches that were learned, `epoch` and `batch` the epochs
     and the minibatches of the running one; `sums` adds up, over the running epoch, the weights of the examples, the
-    metrics of each example and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each minibatch.
+    metrics of each example, how its free phase ended, and the relative change ‖Δθ_k‖/‖θ_k‖ of each part of θ in each
+    minibatch.
     """
 
     theta: Theta
@@ -40,6 +44,13 @@ class TrainState(NamedTuple):
     epoch: Array
     batch: Array
     sums: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
+        where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
+        if not any(isinstance(part, Tracer) for part in self[5:8]):
+            where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
+        return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
 
 class Trainer(eqx.Module):
@@ -104,6 +115,7 @@ class Trainer(eqx.Module):
             sums={
                 "count": jnp.zeros(()),
                 "metrics": {name: jnp.zeros(()) for name in metrics},
+                "settling": {name: jnp.zeros(()) for name in ("steps", "residual", "moving")},
                 "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
             },
         )
@@ -130,14 +142,12 @@ class Trainer(eqx.Module):
 
     def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
-        self._check(v)
-        return self._settle_all(theta, v, None, block)[0]
+        return self._settle_all(theta, self._checked(v), None, block)[0]
 
     def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
-        self._check(v)
+        v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
-        block = self._shared(block)
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
             settled.append(rows_of(_free(self, theta, part, self.rest(block)), 0, min(block, examples - first)))
@@ -145,6 +155,7 @@ class Trainer(eqx.Module):
 
     def predict(self, theta: Theta, v: Data, block: int = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
+        v = self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
     def validate(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
@@ -152,20 +163,16 @@ class Trainer(eqx.Module):
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
 
-    def _shared(self, block: int) -> int:
-        """A block of examples that the devices can share, at least as large."""
-        return block if self.mesh is None else block + -block % self.mesh.shape[EXAMPLES]
-
-    def _check(self, v: Data) -> None:
-        check_arrays(v)
+    def _checked(self, v: Data) -> Data:
+        v = checked(v)
         self.F.check_data(v)
+        return v
 
     def _settle_all(
         self, theta: Theta, v: Data, particles: State | None, block: int = 1000
     ) -> tuple[dict[str, float], State]:
         examples = len(jax.tree.leaves(v)[0])
         totals, settled = dict.fromkeys(("cost", *self.metrics), 0.0), []
-        block = self._shared(block)
         for first in range(0, examples, block):
             count = min(block, examples - first)
             part, start = (pad_rows(rows_of(tree, first, block), block) for tree in (v, particles))
@@ -203,8 +210,15 @@ def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
     """What the rule makes of a minibatch."""
-    start, key = _begin(trainer, state, batch)
+    start, key = starts(trainer, state, batch), _key(state)
     return trainer.rule.at(state.step).learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+
+
+def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
+    """Where the free phases of a minibatch begin: at its particles, if they persist, or at rest."""
+    if not trainer.persistent:
+        return trainer.rest(len(batch.weight))
+    return jax.tree.map(lambda p: p.at[batch.slot].get(mode="clip"), state.particles)
 
 
 def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
@@ -213,18 +227,15 @@ def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Le
     return _change(trainer, state, batch.slot, learned.gradient, learned.state, sums)
 
 
-def _begin(trainer: Trainer, state: TrainState, batch: Batch) -> tuple[State, Key]:
-    """Where the free phase of a minibatch begins, and the key of what is random in it."""
-    start = trainer.rest(len(batch.weight))
-    if trainer.persistent:
-        start = jax.tree.map(lambda p: p.at[batch.slot].get(mode="clip"), state.particles)
-    return start, jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
+def _key(state: TrainState) -> Key:
+    """Of what is random in the next minibatch."""
+    return jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
 
 
 def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
     """`update` on a mesh: each device learns from its rows, and one sum over the devices makes the gradient of all."""
-    batch = fill_up(batch, mesh)
-    start, key = _begin(trainer, state, batch)
+    batch = fill_up(batch, mesh)._replace(slot=fill_up(batch.slot, mesh, NOWHERE))
+    start, key = starts(trainer, state, batch), _key(state)
     rule = trainer.rule.at(state.step)
 
     def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
@@ -247,6 +258,7 @@ def _tally(trainer: Trainer, theta: Theta, batch: Batch, learned: Learned) -> di
     return {
         "count": jnp.sum(weight),
         "metrics": _sums(trainer, theta, v, learned.state, weight) | _total(measured, weight),
+        "settling": _settling(learned, weight),
     }
 
 
@@ -304,8 +316,9 @@ def _settle(
 
     if trainer.mesh is None:
         return one(rows, None)
-    sums, s = spread(trainer.mesh, one, rows, jax.random.key(0))  # which is what None stands for
-    return sums, jax.lax.with_sharding_constraint(s, everywhere(trainer.mesh))
+    count = len(jax.tree.leaves(rows)[0])
+    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # which None stands for
+    return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
 def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:
@@ -317,6 +330,16 @@ def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> 
 def _total(values: Mapping[str, Any], weight: Weight) -> dict[str, Array]:
     """Sums over the examples, each with its weight; what a padding row comes to may be no number."""
     return {name: jnp.sum(jnp.where(weight > 0, weight * value, 0)) for name, value in values.items()}
+
+
+def _settling(learned: Learned, weight: Weight) -> dict[str, Array]:
+    """How the free phases ended; an example moves if its residual is not small beside the largest of its units."""
+    free = learned.phases["free"]
+    largest = jnp.max(
+        jnp.stack([jnp.max(jnp.abs(u.reshape(len(u), -1)), 1) for u in jax.tree.leaves(learned.state)]), 0
+    )
+    values = {"steps": free.steps, "residual": free.residual, "moving": free.residual > MOVING * largest}
+    return _total(values, weight)
 
 
 def _changes(updates: Theta, theta: Theta) -> dict[str, Array]:

@@ -2,8 +2,10 @@
 
 import inspect
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ from eqprop.verification.base import Check, Claim, Finding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+WIDTH = 88  # of a formula: what a page shows without a scroll bar
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,27 @@ class Report:
             for finding in self.findings
             if not finding.passed
         }
+
+    @property
+    def total(self) -> str:
+        """In a sentence, how many findings hold."""
+        skipped = sum(bool(finding.skipped) for finding in self.findings)
+        checked = len(self.findings) - skipped
+        words = f"{checked - len(self.failures)} of {checked} findings hold"
+        return words + (f", {skipped} skipped" if skipped else "")
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.total}; print it for a table>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table."""
+        rows = ["<tr><th>claim, on</th><th></th><th>checks that hold</th></tr>"]
+        for finding in self.findings:
+            mark = "skipped" if finding.skipped else "pass" if finding.passed else "<b>FAIL</b>"
+            good = finding.skipped or f"{sum(check.passed for check in finding.checks)} of {len(finding.checks)}"
+            advice = "".join(f"<br>→ {escape(words)}" for words in _advice(finding))
+            rows.append(f"<tr><td>{escape(finding.name)}{advice}</td><td>{mark}</td><td>{escape(str(good))}</td></tr>")
+        return f"<table><caption>{self.total}</caption>{''.join(rows)}</table>"
 
     def __str__(self) -> str:
         width = max((len(finding.name) for finding in self.findings), default=0)
@@ -114,7 +139,16 @@ def _summary(report: Report) -> list[str]:
 
 
 def _quoted(claim: Claim) -> list[str]:
-    return ["```text", inspect.getdoc(claim) or "", "```"]
+    """What the claim says: its formulas, which are indented or stand first, as they are; its words as a paragraph."""
+    formula, _, words = (inspect.getdoc(claim) or "").partition("\n\n")
+    paragraphs = (part if part.startswith("    ") else part.replace("*", "\\*") for part in words.split("\n\n"))
+    return [
+        "```text",
+        *textwrap.wrap(formula, WIDTH, subsequent_indent="    "),
+        "```",
+        "",
+        *"\n\n".join(paragraphs).split("\n"),
+    ]
 
 
 def _rows(finding: Finding) -> list[str]:

@@ -34,6 +34,7 @@ from eqprop.verification.report import Report
 from eqprop.verification.sides import Sides
 from eqprop.verification.stdp import PathIntegral, TimingCurve
 from eqprop.verification.stochastic import ExpectedGradient, NudgedCost, Stationary
+from eqprop.verification.surrogate import Surrogate
 from eqprop.verification.theorem1 import SecondForm, Theorem1
 from eqprop.verification.weak_feedback import WeakFeedback
 from eqprop.verification.zoo import SUBJECTS, precise
@@ -46,6 +47,7 @@ CLAIMS: tuple[Claim, ...] = (
     Order(),
     Envelope(),
     Lemma(),
+    Surrogate(),
     AnotherView(),
     Proposition1(),
     Multiplier(),

@@ -7,15 +7,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
-from eqprop.cost import Cost, CrossEntropy, SquaredError
+from eqprop.cost import Cost, CrossEntropy, PhaseError, SquaredError
 from eqprop.energy import (
     Activation,
     AveragePool,
     Hopfield,
+    LogSumExp,
     MaxPool,
+    Memory,
+    Oscillators,
     Pooling,
+    Power,
     Resistive,
+    Separation,
     Shockley,
     SoftmaxPool,
     half_sigmoid,
@@ -28,8 +34,9 @@ from eqprop.nudge import Holomorphic, Symmetric
 from eqprop.readout import SoftmaxReadout
 from eqprop.relax import Block, Gradient
 from eqprop.rule import EquilibriumPropagation
+from eqprop.state import Space
 from eqprop.total import Blocks, Total, system
-from eqprop.types import Array, Data, Key, Number, Scalar, Shape, State, Theta
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Shape, State, Theta
 from eqprop.verification.base import Subject
 
 EXAMPLES, INPUTS, OUTPUTS = 3, 4, 3
@@ -165,6 +172,29 @@ def bridge() -> Problem:
     )
 
 
+def oscillators(net: Hopfield) -> Problem:
+    """Phases with random fields of about 1."""
+    energy = Oscillators(net)
+
+    def theta(key: Key) -> Theta:
+        theta = energy.init(key)
+        fields, unravel = ravel_pytree({name: theta[name] for name in "bc"})
+        return theta | unravel(fields + 0.3 * jax.random.normal(key, fields.shape))
+
+    return Problem(Total(energy, PhaseError()), theta, energy.rest)
+
+
+def memory(separation: Separation, gain: float) -> Problem:
+    """Random patterns, whose second half is completed from the first, the input."""
+    whole = Memory({"cue": INPUTS, "output": OUTPUTS}, separation)
+
+    def energy(theta: Theta, x: Array, s: Layers) -> Scalar:
+        return whole(theta, None, s | {"cue": x})
+
+    space = Space({"output": OUTPUTS}, separation.low, separation.high)
+    return Problem(Total(energy, SquaredError(), space=space), partial(whole.init, patterns=5, gain=gain), space.rest)
+
+
 def spring_theta(key: Key) -> Theta:
     a, b = jax.random.split(key)
     return {
@@ -260,6 +290,14 @@ CIRCUITS = {
     "circuit, bridge": bridge(),
 }
 
+# Energies that the field has found since: angles, and patterns that are stored.
+SINCE = {
+    "oscillators": oscillators(Hopfield.layered(INPUTS, 6, OUTPUTS)),
+    "oscillators, lateral": oscillators(Hopfield.fully_connected(INPUTS, 5, OUTPUTS)),
+    "attention memory": memory(LogSumExp(2.0), gain=1.5),
+    "dense memory": memory(Power(3), gain=4.0),
+}
+
 
 def pair(width: float = 0.05) -> Subject:
     """Two leaky units without a synapse between them, u̇ = W x(t) − u, whose inputs are W = 1/`width` strong."""
@@ -273,7 +311,9 @@ def pair(width: float = 0.05) -> Subject:
 # `eqprop verify` leaves these out to save time: other subjects have each of their features.
 SPARED = ("fully connected, tanh", "skip, sigmoid", "L2 penalty")
 SUBJECTS: dict[str, Callable[[], Subject]] = {
-    name: partial(problem.subject, name) for name, problem in (ZOO | IMAGES | CIRCUITS).items() if name not in SPARED
+    name: partial(problem.subject, name)
+    for name, problem in (ZOO | IMAGES | CIRCUITS | SINCE).items()
+    if name not in SPARED
 }
 # This one is so small that its distributions are known exactly, by sums over a grid of states, and over all states of
 # a Boltzmann machine.

@@ -1,0 +1,112 @@
+"""Equilibrium Propagation for vector fields: the exact gradient without an energy (Scurria et al. 2026)."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from eqprop.rule.vector_field import VectorField
+from eqprop.state import Space
+from eqprop.total import Blocks, Reversal, System
+from eqprop.total.base import Ability
+from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
+
+
+class AsymmetricEquilibriumPropagation(VectorField):
+    """∂J/∂θ ≈ −(∂μ/∂θ)ᵀ Σ_k w_k s^{β_k}, with nudged phases ds/dt = μ(s) − β ∂C/∂s − (J − Jᵀ)(s − s⁰), J = ∂μ/∂s(s⁰).
+
+    For vector fields μ that are the gradient of nothing, as those of networks whose feedback has weights of its own. In
+    the free phase nothing changes. Derived in three lines, with λ = ds^β/dβ at β = 0:
+
+        0 = μ(s⁰), so that ds⁰/dθ = −J⁻¹ ∂μ/∂θ, and ∂J/∂θ = ∂C/∂s · ds⁰/dθ = −(J⁻ᵀ ∂C/∂s)ᵀ ∂μ/∂θ,
+        0 = J λ − ∂C/∂s − (J − Jᵀ) λ, the derivative of the nudged fixed point, so that λ = J⁻ᵀ ∂C/∂s,
+        hence ∂J/∂θ = −(∂μ/∂θ)ᵀ λ, and λ is what Σ_k w_k s^{β_k} tends to: by O(β²) with a symmetric nudge.
+
+    Without the added force λ would be J⁻¹ ∂C/∂s, which is `VectorField`. With it the nudged phase has the Jacobian Jᵀ,
+    with the eigenvalues of J: it is as stable as the free one. Any phase that rests at s⁰ and has the Jacobian Jᵀ there
+    will do. A system that knows one offers it as a `Reversal`: `Directed` exchanges its weights, at no further cost.
+    For any other, J and Jᵀ are multiplied by s − s⁰ in every step, by automatic differentiation.
+
+    The price is locality: each connection has to know the one in the other direction.
+    """
+
+    def second(self, F: System, theta: Theta, v: Data, s: State) -> tuple[System, Data]:
+        """The system of the nudged phases, and its data: those that are given and what holds it at s⁰."""
+        if F.conservative:  # J = Jᵀ
+            return F, v
+        reversal = _reversal(F)
+        return reversal.reversed, jax.vmap(reversal.held_at, in_axes=(None, 0, 0))(theta, v, s)
+
+    def check(self, F: System) -> None:
+        """Refuse what the parts refuse; the nudged phases have a system of their own."""
+        super().check(F)
+        if not F.conservative:
+            self.nudged.check(_reversal(F).reversed)
+
+
+def _reversal(F: System) -> Reversal:
+    return F.offer(Reversal) or Added(F)
+
+
+class Added(eqx.Module, Reversal):
+    """The reversal of any vector field, by a force that is added to it."""
+
+    F: System
+
+    @property
+    def reversed(self) -> System:
+        return Reciprocated(self.F)
+
+    def held_at(self, theta: Theta, v: Data, s: State) -> tuple[Data, State]:
+        return v, s
+
+
+class Reciprocated(System):
+    """ds/dt = μ(s) − β ∂C/∂s − (J − Jᵀ)(s − s⁰) with v = (v, s⁰): it rests at s⁰ at β = 0, with the Jacobian Jᵀ."""
+
+    F: System
+    conservative: ClassVar[bool] = False
+
+    def __call__(self, theta: Theta, v: tuple[Data, State], beta: Number, s: State) -> Scalar:
+        """F, which this system does not descend."""
+        return self.F(theta, v[0], beta, s)
+
+    @property
+    def space(self) -> Space:
+        """That of F."""
+        return self.F.space
+
+    def field(self, theta: Theta, v: tuple[Data, State], beta: Number, s: State) -> State:
+        """ds/dt."""
+        v, s0 = v
+        s0 = jax.tree.map(lambda u, now: u.astype(now.dtype), s0, s)  # which may be complex
+        away = jax.tree.map(jnp.subtract, s, s0)
+
+        def free(s: State) -> State:
+            return self.F.force(theta, v, 0.0, s)
+
+        (_, forth), (_, back) = jax.jvp(free, (s0,), (away,)), jax.vjp(free, s0)
+        force = self.F.force(theta, v, beta, s)
+        return jax.tree.map(lambda f, j, jt: f - j + jt, force, forth, back(away)[0])
+
+    def offer(self, ability: type[Ability]) -> Ability | None:
+        """The blocks of F, if it has them."""
+        if ability is Blocks and (blocks := self.F.offer(Blocks)) is not None:
+            return ReciprocatedBlocks(blocks)  # pyright: ignore[reportReturnType]
+        return super().offer(ability)
+
+
+class ReciprocatedBlocks(eqx.Module, Blocks):
+    """Those of F: what is added is 0 within a block that J couples symmetrically."""
+
+    of_F: Blocks
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.of_F.blocks
+
+    def curvature(
+        self, theta: Theta, v: tuple[Data, Layers], beta: Number, s: Layers, block: tuple[str, ...]
+    ) -> dict[str, Array | float]:
+        return self.of_F.curvature(theta, v[0], beta, s, block)

@@ -1,0 +1,114 @@
+"""A trained network in one file: what it is, how it settles, and its weights."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from eqprop.errors import InputError
+from eqprop.store import checkpoint
+from eqprop.store.spec import Unwritable, described, rebuilt
+from eqprop.total import examples
+from eqprop.train import Trainer, TrainState
+from eqprop.tree import named
+from eqprop.types import Array, Theta
+
+THETA, TRAINER, REASON = "theta", "trainer", "reason"
+PARTS = ("F", "rule", "persistent")
+
+
+def predict(trainer: Trainer, theta: Theta | TrainState, x: Any) -> Array:
+    """The outputs for inputs as they come: `.argmax(1)` are the classes.
+
+    trainer: what was trained, or what `load` gave.
+    theta: its weights, or the state of a training, which has them.
+    x: inputs in any form that `examples` takes, images and bytes too.
+
+        >>> import eqprop as ep, jax, numpy as np
+        >>> net = ep.Hopfield.layered(4, 2)
+        >>> trainer = ep.Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.adam(0.01))
+        >>> predict(trainer, net.init(jax.random.key(0)), np.zeros((3, 2, 2), np.uint8)).shape
+        (3, 2)
+    """
+    _check(trainer)
+    return trainer.predict(_weights(theta), examples(trainer.F, x))
+
+
+def save(path: str | Path, trainer: Trainer, theta: Theta | TrainState, notes: dict[str, Any] | None = None) -> None:
+    """Keep a trained network in one safetensors file, without pickle: `load` gives it back.
+
+    The file has the weights θ, and what F and the rule are, where these are made of the library's classes. Of an F of
+    your own it has the weights alone, and `load(path, trainer)` asks for the rest. Optimizer and metrics are not in it;
+    a training to go on with is what `Run` keeps. `notes` are yours, for JSON.
+    """
+    _check(trainer)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} to save {path.name} in: make it first")
+    checkpoint.save(path, _weights(theta), told(trainer, _weights(theta)) | {"notes": notes or {}})
+
+
+def told(trainer: Trainer | None, theta: Theta) -> dict[str, Any]:
+    """What is noted beside the weights: how θ is built, and what the trainer is, or why it cannot be said."""
+    leaves, structure = jax.tree.flatten(theta)
+    try:
+        notes: dict[str, Any] = {THETA: described(jax.tree.unflatten(structure, list(named(theta))))}
+    except Unwritable as error:
+        raise InputError(f"theta has {error}: give dicts, lists and tuples of arrays") from error
+    if len(named(theta)) != len(leaves):
+        raise InputError("theta has two parts of one name: give them names that differ when written out")
+    try:
+        return notes | {TRAINER: trainer and {part: described(getattr(trainer, part)) for part in PARTS}}
+    except Unwritable as error:
+        return notes | {REASON: str(error)}
+
+
+def load(path: str | Path, trainer: Trainer | None = None) -> tuple[Trainer, Theta]:
+    """What `save` kept: the trainer and θ, for `predict(*load(path), x)`.
+
+    path: the file, or the folder of a run that `eqprop train` left.
+    trainer: for an F of your own, which no file can hold.
+
+    The trainer has no optimizer: to train on, `dataclasses.replace(trainer, optimizer=optax.adam(0.001))`.
+
+        >>> import eqprop as ep, jax, tempfile
+        >>> net = ep.Hopfield.layered(4, 2, activation="tanh")
+        >>> trainer = ep.Trainer(ep.Total(net, ep.SquaredError()), ep.EquilibriumPropagation(), optax.adam(0.01))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save(f"{folder}/net.safetensors", trainer, net.init(jax.random.key(0)))
+        ...     again, theta = load(f"{folder}/net.safetensors")
+        >>> again.F.energy == net, theta["b"]["output"].tolist()
+        (True, [0.0, 0.0])
+    """
+    path = Path(path)
+    path = path / "weights.safetensors" if path.is_dir() else path
+    arrays, notes = checkpoint.read(path)
+    if trainer is None:
+        if not notes.get(TRAINER):
+            why = notes.get(REASON, "it has the weights alone")
+            raise InputError(f"{path} does not say what the network is ({why}): give load(path, trainer)")
+        trainer = Trainer(optimizer=NO_OPTIMIZER, **{part: rebuilt(notes[TRAINER][part]) for part in PARTS})
+    _check(trainer)
+    if THETA not in notes:
+        raise InputError(f"{path} is not a network that eqprop.save kept, or a run of an earlier version kept it")
+    return trainer, jax.tree.map(lambda name: jnp.asarray(arrays[name]), rebuilt(notes[THETA]))
+
+
+def _check(trainer: Trainer) -> None:
+    if not isinstance(trainer, Trainer):
+        raise InputError(f"trainer={type(trainer).__name__}: give the Trainer, and then the weights")
+
+
+def _weights(theta: Theta | TrainState) -> Theta:
+    return cast(TrainState, theta).theta if isinstance(theta, TrainState) else theta
+
+
+def _none(*_: Any, **__: Any) -> Any:
+    raise InputError(
+        "a trainer that was loaded has no optimizer: dataclasses.replace(trainer, optimizer=optax.adam(0.001))"
+    )
+
+
+NO_OPTIMIZER = optax.GradientTransformation(_none, _none)

@@ -1,0 +1,69 @@
+"""Networks as JSON: which classes of the library they are made of, and with which values.
+
+Nothing else is written or read: no functions, and no classes from elsewhere, so that a file cannot run code.
+"""
+
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import jax
+import numpy as np
+
+from eqprop.energy.activation import ACTIVATIONS, Activation
+from eqprop.errors import InputError
+
+KIND, VALUES, ITEMS, ARRAY, RHO = "class", "values", "tuple", "array", "activation"
+OURS = "eqprop."
+
+
+class Unwritable(Exception):
+    """Something has no place in a file; the message says what."""
+
+
+def described(thing: Any) -> Any:
+    """What JSON can hold, from which `rebuilt` makes the same thing again."""
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, np.ndarray | np.generic | jax.Array):
+        return {ARRAY: np.asarray(thing).tolist(), "dtype": str(thing.dtype)}
+    if isinstance(thing, Activation) and ACTIVATIONS.get(thing.name) is thing:
+        return {RHO: thing.name}
+    if type(thing) is tuple:
+        return {ITEMS: [described(item) for item in thing]}
+    if type(thing) is list:
+        return [described(item) for item in thing]
+    if isinstance(thing, dict):
+        return {VALUES: {str(key): described(value) for key, value in thing.items()}}
+    kind = type(thing)
+    if not is_dataclass(thing) or not kind.__module__.startswith(OURS):
+        raise Unwritable(f"{getattr(thing, '__name__', kind.__name__)!r}, which is no class of the library")
+    values = {field.name: described(getattr(thing, field.name)) for field in fields(thing)}
+    return {KIND: f"{kind.__module__}:{kind.__qualname__}", VALUES: values}
+
+
+def rebuilt(told: Any) -> Any:
+    """The thing of which `described` told."""
+    if isinstance(told, list):
+        return [rebuilt(item) for item in told]
+    if not isinstance(told, dict):
+        return told
+    if ARRAY in told:
+        return np.asarray(told[ARRAY], told["dtype"])
+    if RHO in told:
+        return ACTIVATIONS[told[RHO]]
+    if ITEMS in told:
+        return tuple(rebuilt(item) for item in told[ITEMS])
+    values = {name: rebuilt(value) for name, value in told[VALUES].items()}
+    if KIND not in told:
+        return values
+    module, _, name = told[KIND].partition(":")
+    kind = getattr(import_module(module), name, None) if module.startswith(OURS) else None
+    if not isinstance(kind, type) or not is_dataclass(kind) or not kind.__module__.startswith(OURS):
+        raise InputError(f"the file names {told[KIND]!r}, which is no class of this version of eqprop")
+    if odd := sorted(values.keys() ^ {field.name for field in fields(kind)}):
+        raise InputError(f"the file is of another version of eqprop: {odd[0]!r} of {name} is unknown or missing")
+    thing = object.__new__(kind)  # its values have been checked when it was first made
+    for key, value in values.items():
+        object.__setattr__(thing, key, value)
+    return thing

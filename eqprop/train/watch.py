@@ -1,0 +1,124 @@
+"""Whether training gets anywhere: what `fit` says, once, when it does not, and with which setting that has to do."""
+
+import math
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqprop.compile import compiled
+from eqprop.errors import InputError
+from eqprop.train.feed import Feed
+from eqprop.train.trainer import Trainer, TrainState
+from eqprop.types import Array, Data, State, Theta
+
+CHANCE = 0.9  # of the error of a guess: an epoch that ends above has learned next to nothing
+MANY = 500  # examples, below which an epoch is too short to tell
+STILL = 0.95  # of the cost in the first half of an epoch: above that in the second half, it does not fall
+NOTHING = 1e-7  # a change of θ, as a part of θ, that is lost in single precision
+GROWN = 3.0  # times the initial weights: they have left the region in which they began
+AT_ENDS = 0.9  # of the units that have ends: hardly one is left that a nudge can move
+
+
+@dataclass
+class Watch:
+    """Looks at every epoch, and has at most one thing to say in all.
+
+    trainer: what is trained.
+    theta: θ when the epoch began.
+    half: the numbers of examples and the sums of their costs and errors in the first half of the epoch.
+    told: whether it has spoken.
+    """
+
+    trainer: Trainer
+    theta: Theta
+    half: dict[str, float] = field(default_factory=dict)
+    told: bool = False
+
+    def pass_by(self, state: TrainState, batches: int) -> None:
+        """Remember the sums at about the middle of the epoch."""
+        if not self.told and 2 * int(state.batch) <= batches:
+            self.half = _sums(state)
+
+    def look(self, state: TrainState, feed: Feed) -> str | None:
+        """What is wrong with the epoch that just ended, if anything is, and has not been said before."""
+        words = None if self.told else self._problem(state, feed)
+        self.theta, self.half, self.told = state.theta, {}, self.told or words is not None
+        return words
+
+    def _problem(self, state: TrainState, feed: Feed) -> str | None:
+        whole = _sums(state)
+        count = whole["count"]
+        if whole.get("moving", 0.0) > count / 2:
+            return (
+                f"{whole['moving'] / count:.0%} of the examples do not come to rest: after "
+                f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
+                f"{self.trainer.rule.free.remedy}"
+            )
+        learned = _largest_change(self.theta, state.theta) > NOTHING
+        if not learned and int(state.epoch) == 0:  # later, all may have been learned
+            return (
+                "no weight has changed in the first epoch: the learning rate is 0, or β so small or "
+                "so large that the nudge is lost; change one of them"
+            )
+        if not self._guesses(whole, feed, state):
+            return None
+        error = f"at an error of {whole['error'] / count:.0%}, that of a guess, the cost no longer falls"
+        if (grown := _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))) > GROWN:
+            return f"{error}: the weights have grown {grown:.3g} times in an epoch; lower the learning rate"
+        v = feed.sample(state.key)
+        ends = float(_at_ends(self.trainer, state.theta, v, self.trainer.rest(len(jax.tree.leaves(v)[0]))))
+        if ends > AT_ENDS:
+            return (
+                f"{error}: {ends:.0%} of the units rest at an end of their box, where no small nudge moves them; lower "
+                "the initial weights and biases or the learning rate, and keep targets inside of the box"
+            )
+        return f"{error}: try another learning rate, a stronger nudge β, or other initial weights"
+
+    def _guesses(self, whole: dict[str, float], feed: Feed, state: TrainState) -> bool:
+        """Whether the second half of the epoch had the error of a guess, and costs as in the first half."""
+        if not self.half.get("error") or not (classes := self._classes(feed, state)):
+            return False
+        late = {name: total - self.half[name] for name, total in whole.items()}
+        guess = 1 - 1 / classes
+        if late["count"] < MANY:
+            return False
+        flat = late["cost"] / late["count"] >= STILL * self.half["cost"] / self.half["count"]
+        return flat and late["error"] / late["count"] >= CHANCE * guess
+
+    def _classes(self, feed: Feed, state: TrainState) -> int:
+        """How many outputs there are to choose from; 0 if F does not say what it predicts."""
+        v = jax.tree.map(lambda a: a[0], feed.sample(state.key))
+        s = jax.tree.map(lambda a: a[0], self.trainer.rest(1))
+        try:
+            outputs = jax.eval_shape(self.trainer.F.predict, state.theta, v, s)
+        except InputError:
+            return 0
+        return outputs.size if outputs.size > 1 else 0
+
+
+def _sums(state: TrainState) -> dict[str, float]:
+    """What was summed over the epoch so far, as far as it is a number: chains that sample have no residual."""
+    sums = state.sums["metrics"] | state.sums["settling"] | {"count": state.sums["count"]}
+    return {name: value for name, value in ((k, float(a)) for k, a in sums.items()) if math.isfinite(value)}
+
+
+def _norm(theta: Theta) -> float:
+    return float(np.linalg.norm([float(jnp.linalg.norm(leaf)) for leaf in jax.tree.leaves(theta)]))
+
+
+def _largest_change(before: Theta, after: Theta) -> float:
+    """max_k ‖Δθ_k‖/‖θ_k‖ over the parts of θ; a part that began at 0 counts by its own size."""
+
+    def change(old: Array, new: Array) -> float:
+        return float(jnp.linalg.norm(new - old)) / (float(jnp.linalg.norm(new)) or 1.0)
+
+    return max(map(change, jax.tree.leaves(before), jax.tree.leaves(after)), default=0.0)
+
+
+@compiled
+def _at_ends(trainer: Trainer, theta: Theta, v: Data, start: State) -> Array:
+    """The share of units at an end of their box."""
+    s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)
+    return 1 - jnp.mean(jnp.concatenate([jnp.ravel(free) for free in jax.tree.leaves(trainer.F.space.inside(s))]))

@@ -1,0 +1,30 @@
+"""Compiled programs that are kept between processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHOOSE = """
+import sys, pathlib, jax
+from eqprop.compile import keep_programs
+keep_programs(pathlib.Path(sys.argv[1]))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.jit(lambda x: (x * 2).sum())(jax.numpy.arange(3.0)).block_until_ready()
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+def run(folder: Path, **more: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if "COMPILATION_CACHE" not in name} | more
+    command = [sys.executable, "-c", CHOOSE, str(folder)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_programs_are_kept_unless_the_user_has_chosen_another_folder(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    assert run(ours) == str(ours)
+    assert any(ours.iterdir())
+    before = sorted(ours.iterdir())
+    assert run(ours, JAX_COMPILATION_CACHE_DIR=str(theirs)) == str(theirs)
+    assert any(theirs.iterdir()) and sorted(ours.iterdir()) == before

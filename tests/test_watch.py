@@ -1,0 +1,89 @@
+"""What is told when training gets nowhere, and that nothing is told when it does."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+import eqprop as ep
+
+NET = ep.Hopfield.layered(4, 6, 3)
+F = ep.Total(NET, ep.SquaredError())
+X = jax.random.uniform(jax.random.key(1), (1200, 4))
+Y = jax.nn.one_hot(jnp.argmax(X[:, :3], axis=1), 3)
+SGD = optax.sgd(1.0)
+BLOCK = ep.Block(steps=8)
+
+
+def train(
+    rate: float = 0.5,
+    *,
+    optimizer: Any = SGD,
+    free: Any = BLOCK,
+    nudged: Any = BLOCK,
+    beta: float = 0.3,
+    gain: float = 1.0,
+    system: Any = F,
+    y: Any = Y,
+    observe: Any = lambda _: None,
+    epochs: int = 2,
+) -> list[dict[str, float]]:
+    """Minibatches of forty, in a compiled program that all settings share."""
+    theta = jax.tree.map(lambda w: gain * w, NET.init(jax.random.key(0)))
+    rule = ep.EquilibriumPropagation(ep.Symmetric(beta), free, nudged)
+    metrics = {"error": F.cost.misclassified}
+    trainer = ep.Trainer(system, rule, ep.Rated(optimizer, rate), metrics=metrics)
+    feed = ep.Shuffled((X, y), 40)
+    return ep.fit(trainer, trainer.init(theta, feed, jax.random.key(5)), feed, epochs=epochs, observe=observe)[1]
+
+
+def test_every_record_says_how_the_free_phases_ended() -> None:
+    history = train()
+    assert all(record["at_rest"] == 1 and record["steps"] == 8 and record["residual"] < 1e-3 for record in history)
+
+
+def test_a_rate_of_0_is_told_once() -> None:
+    with pytest.warns(ep.LearningWarning, match="no weight has changed.*learning rate is 0") as told:
+        train(0.0, epochs=3)
+    assert len(told) == 1
+
+
+def test_a_nudge_that_is_lost_is_told() -> None:
+    """One ulp of a state, divided by β and multiplied by the rate, would still be a step: the states do not differ."""
+    with pytest.warns(ep.LearningWarning, match="β"):
+        train(1e-9, beta=1e-12)
+
+
+def test_steps_too_long_to_come_to_rest_are_told_with_their_size() -> None:
+    with pytest.warns(ep.LearningWarning, match=r"do not come to rest: after 8 steps.*epsilon=2\.5"):
+        history = train(0.01, free=ep.Gradient(steps=8, epsilon=2.5), epochs=1)
+    assert history[0]["at_rest"] < 0.5
+
+
+def test_weights_that_hold_every_unit_are_told() -> None:
+    """Targets are what the network does not answer; the rate is too small to change that."""
+    theta = jax.tree.map(lambda w: 20 * w, NET.init(jax.random.key(0)))
+    answers = jnp.argmax(BLOCK(F, theta, (X, Y), 0.0, NET.rest(len(X)))[0]["output"], axis=1)
+    with pytest.warns(ep.LearningWarning, match=r"at an error of 100%, that of a guess.* rest at an end of their box"):
+        train(1e-6, gain=20.0, y=jax.nn.one_hot((answers + 1) % 3, 3), epochs=1)
+
+
+def grows(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """An energy without a minimum: steps downhill never end."""
+    return F(theta, v, beta, s) - 10 * sum(jnp.sum(u**2) for u in jax.tree.leaves(s))
+
+
+def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update() -> None:
+    """The weights of the minibatches before are finite, and stay with whoever observed them."""
+    seen = []
+    plunging = ep.Gradient(steps=100, epsilon=10.0)
+    unbounded = ep.system(grows, space=ep.Space({"hidden": 6, "output": 3}))
+    with pytest.raises(
+        ep.DivergedError, match=r"epoch 1, minibatch 1, while it settles\. Lower the step size epsilon=10"
+    ):
+        train(free=plunging, nudged=plunging, system=unbounded)
+    with pytest.raises(ep.DivergedError, match="by the update of θ, whose gradient is finite: lower the learning rate"):
+        train(1e30, optimizer=optax.sgd(1e30), observe=lambda progress: seen.append(progress.state.theta))
+    assert all(bool(jnp.isfinite(leaf).all()) for theta in seen for leaf in jax.tree.leaves(theta))
