@@ -39,6 +39,7 @@ CASES: dict[str, tuple[ep.Total, ep.Rule, bool]] = {
     "noise": (SMOOTH_F, ep.StochasticEquilibriumPropagation(free=ep.Langevin(0.01, 0.1, 3, 2, 2)), False),
     "readings": (F, ep.EquilibriumPropagation(ep.Symmetric(0.5), FORWARD, BACKWARD, READ), False),
     "recurrent": (F, ep.RecurrentBackpropagation(FORWARD, ep.Gradient(6)), False),
+    "disk": (F, ep.EquilibriumPropagation(ep.RandomSign(0.5), FORWARD, BACKWARD), False),
     "stdp": (F, ep.STDP(ep.OneSided(0.5), FORWARD, ep.Gradient(6)), False),
     "backpropagation": (ep.Total(ep.Feedforward(NET), ep.SquaredError()), ep.Backpropagation(), False),
 }
@@ -59,7 +60,7 @@ def begin(case: str, mesh: Any, feed: ep.Feed) -> tuple[ep.Trainer, ep.TrainStat
 
 def trained(case: str, mesh: Any) -> tuple[ep.TrainState, dict[str, float]]:
     """After an epoch; and what is measured then."""
-    feed = ep.Shuffled(examples(), batch_size=12)
+    feed = ep.OnDisk(examples(), batch_size=12) if case == "disk" else ep.Shuffled(examples(), batch_size=12)
     trainer, state = begin(case, mesh, feed)
     state = trainer.advance(state, feed, 3)
     return state, trainer.measure(state.theta, examples(13), block=5)

@@ -63,7 +63,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_learn_what_one_does_by_every_rule(processes: int, tmp_path: Path) -> None:
-    found = share(tmp_path, "--cases", *PAPERS, processes=processes)
+    found = share(tmp_path, "--cases", *PAPERS, "disk", processes=processes)
     assert largest(found) < SINGLE, found
 
 
@@ -75,8 +75,10 @@ def test_virtual_devices_learn_what_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_double_precision_agrees_to_its_last_digits(tmp_path: Path) -> None:
-    assert largest(found := share(tmp_path, "--x64", "--cases", *PAPERS)) < DOUBLE, found
-    assert largest(found := share(tmp_path, "--x64", "--cases", *PAPERS, processes=2)) < DOUBLE, found
+    for processes in (0, 2):
+        found = share(tmp_path, "--x64", "--cases", *PAPERS, processes=processes)
+        learned = {case: {what: values[what] for what in ("theta", "particles")} for case, values in found.items()}
+        assert largest(learned) < DOUBLE, found
 
 
 @pytest.mark.slow
@@ -219,11 +221,13 @@ def kill_at_random(folder: Path, undisturbed: Path, kills: int) -> None:
         statuses = [process.wait(BOUND) for process in workers.processes]
         spent = time.monotonic() - began
         print(f"kill {kill}: process {victim}, the others stopped within {spent:.1f} s: {statuses}", flush=True)
+        ours = f"stopped: process {victim} of {WORKERS} has died; (go on with `eqprop train|start again)"
+        # When process 0 dies, JAX's service is gone, and JAX may be the first to notice: it aborts, in its own words.
+        jax_s = "Terminating process because the JAX distributed service detected fatal errors"
         for i, path in enumerate(workers.said):
             if i != victim and statuses[i] != 0:  # or it had come to its end
-                assert statuses[i] == 4, workers.all_said()
-                said = f"stopped: process {victim} of {WORKERS} has died; (go on with `eqprop train|start again)"
-                assert re.search(said, path.read_text()), workers.all_said()
+                assert statuses[i] == 4 or (victim == 0 and statuses[i] == -signal.SIGABRT), workers.all_said()
+                assert re.search(ours if statuses[i] == 4 else jax_s, path.read_text()), workers.all_said()
     Workers(folder, *way_on(folder)).finish()
     assert arrays(folder) == arrays(undisturbed)
 
