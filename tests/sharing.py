@@ -71,6 +71,11 @@ def distance(a: Any, b: Any) -> float:
     return max((float(np.abs(whole(one) - whole(other)).max()) for one, other in pairs), default=0.0)
 
 
+def averages(state: ep.TrainState) -> Any:
+    """What was summed over the examples, by their number."""
+    return jax.tree.map(lambda total: whole(total) / whole(state.sums["count"]), state.sums)
+
+
 def differences(cases: list[str], counts: list[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
     """Of θ, of the particles, of what was measured on the way, and of what is measured after it."""
     for case in cases:
@@ -82,7 +87,7 @@ def differences(cases: list[str], counts: list[int | None]) -> Iterator[tuple[st
                 {
                     "theta": distance(state.theta, alone.theta),
                     "particles": distance(state.particles, alone.particles),
-                    "sums": distance(state.sums, alone.sums),
+                    "averages": distance(averages(state), averages(alone)),
                     "measured": distance(found, measured),
                 },
             )
