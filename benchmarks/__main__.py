@@ -26,8 +26,8 @@ Name = Literal[
     "fields",
     "disk",
     "live",
-    "parallel",
     "scaling",
+    "parallel",
     "versions",
 ]
 
@@ -55,8 +55,8 @@ def main(
     - fields: an update of a vector field by each rule for one
     - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
-    - parallel: two processes that train together beside one alone
     - scaling: what training over many devices would take, predicted from counts and times of one
+    - parallel: two processes that train together beside one alone
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

@@ -143,7 +143,7 @@ def collectives(name: str, devices: int) -> dict[str, int]:
 
     shared = jax.shard_map(one, mesh=mesh, in_specs=(PartitionSpec(), rows), out_specs=PartitionSpec(), check_vma=False)
     v = jax.tree.map(jnp.asarray, examples(experiment, 2 * devices))
-    text = jax.jit(shared).lower(theta, v).compile().as_text()
+    text = jax.jit(shared).lower(theta, v).compile().as_text() or ""
     return count(text)
 
 

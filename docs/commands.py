@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from eqprop.cli.main import DESCRIPTION, Command
+from eqprop.cli.main import COMMANDS, DESCRIPTION
 
 HEAD = f"""# At the command line
 
@@ -20,16 +20,16 @@ the other: `--hidden 500 500`. A switch `--flip` has a `--no-flip`.
 
 def page() -> str:
     """The page in Markdown."""
-    return "\n".join([HEAD, *(line for command in get_args(Command) for line in _section(command))])
+    return "\n".join([HEAD, *(line for name, command in COMMANDS.items() for line in _section(command, name))])
 
 
-def _section(command: type, above: str = "eqprop", name: str | None = None) -> list[str]:
-    words = f"{above} {name or command.__name__.lower()}"
+def _section(command: type, name: str, above: str = "eqprop") -> list[str]:
+    words = f"{above} {name}"
     about = inspect.getdoc(command) or ""
     hints = get_type_hints(command, include_extras=True)
     actions = {name: kind for field in fields(command) for name, kind in _subcommands(hints[field.name]).items()}
     positional = "".join(f" {f.name.upper()}" for f in fields(command) if _is_positional(hints[f.name]))
-    more = [line for name, action in actions.items() for line in _section(action, words, name)]
+    more = [line for name, action in actions.items() for line in _section(action, name, words)]
     return [f"## {words}" if above == "eqprop" else f"### {words}", "", f"> `{words}{positional}`", "", about, ""] + (
         more or [line for group in _groups(command) for line in group]
     )

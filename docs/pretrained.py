@@ -65,5 +65,5 @@ def make(dataset: str, folder: Path) -> None:
 if __name__ == "__main__":
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/models")
     target.mkdir(parents=True, exist_ok=True)
-    for chosen in sys.argv[2:] or ("digits", "mnist"):
+    for chosen in sys.argv[2:] or ("digits",):
         make(chosen, target)

@@ -186,10 +186,10 @@ def following() -> tuple[list[int], dict[str, list[list[float]]]]:
 
 def trials(trainer: ep.Trainer) -> tuple[dict[str, list[float]], list[float]]:
     """Learning rates and nudges by chance, and the validation errors after two epochs."""
-    draw, settings, errors = np.random.default_rng(0), {"learning rate": [], "β": []}, []
+    draw, settings, errors, unit = np.random.default_rng(0), {"learning rate": [], "β": []}, [], optax.adam(1.0)
     for _ in range(12):
         rate, beta = float(10 ** draw.uniform(-4, -1.5)), float(draw.uniform(0.1, 1))
-        one = replace(trainer, rule=replace(rule, nudge=ep.Symmetric(beta)), optimizer=ep.Rated(optax.adam(1.0), rate))
+        one = replace(trainer, rule=replace(rule, nudge=ep.Symmetric(beta)), optimizer=ep.Rated(unit, rate))
         start = one.init(net.init(jax.random.key(0)), feed, jax.random.key(1))
         _, history = ep.fit(one, start, feed, digits.valid.v, epochs=2)
         settings["learning rate"].append(rate)

@@ -94,7 +94,10 @@ def near(a: str, b: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for pages that write files
     if "ep.spice" in page.read_text() and not eqprop.spice.installed():
         pytest.skip("ngspice is not installed: apt-get install ngspice")
     names: dict[str, Any] = {"__name__": page.stem}

@@ -435,7 +435,7 @@ def test_means_of_wrong_units_are_in_percent() -> None:
 
 def test_what_is_not_given_is_told_from_what_is_dark() -> None:
     given = FIGURES["completion"]().axes[0].images[0]
-    shown = given.to_rgba(given.get_array())[0]
+    shown = given.to_rgba(np.ma.masked_invalid(HALVES[0]))[0]
     assert (
         shown[2].tolist() == pytest.approx(given.get_cmap().get_bad().tolist()) and (shown[0, :3] == shown[0, 0]).all()
     )

@@ -31,7 +31,8 @@ def distance(a: Any, b: Any) -> float:
 def test_the_energy_of_oscillators_is_the_sum_over_pairs() -> None:
     net = ep.Oscillators(ep.Hopfield.fully_connected(2, 3, 2), turn=0.7)
     theta = jax.tree.map(lambda w: jnp.asarray(RNG.normal(size=w.shape)), net.init(jax.random.key(0)))
-    x, s = RNG.normal(size=2), {"hidden": RNG.normal(size=3), "output": RNG.normal(size=2)}
+    x: Any = RNG.normal(size=2)
+    s: Any = {"hidden": RNG.normal(size=3), "output": RNG.normal(size=2)}
     phases = {"input": 0.7 * x, **s}
     energy = 0.0
     for synapse in net.net.synapses:

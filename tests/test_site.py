@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import eqprop
-from eqprop.cli.main import Command
+from eqprop.cli.main import COMMANDS, Command
 from eqprop.data.loading import FILE_SETS, whereabouts
 from eqprop.verification import CLAIMS
 from eqprop.verification.report import WIDTH
@@ -21,8 +21,9 @@ sys.path.insert(0, str(DOCS))
 
 def test_the_page_on_the_command_line_has_every_command_and_option() -> None:
     page = importlib.import_module("commands").page()
-    for command in get_args(Command):
-        assert f"## eqprop {command.__name__.lower()}\n" in page
+    assert set(COMMANDS.values()) == set(get_args(Command))
+    for name in COMMANDS:
+        assert f"## eqprop {name}\n" in page
     assert "### eqprop reproduce as-published\n" in page and "### eqprop data fetch\n" in page
     rows = re.findall(r"^\| `(--[\w-]+)` \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
     assert {"--hidden", "--resume", "--claims", "--data-dir", "--beta"} <= {name for name, _, _ in rows}

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
@@ -29,6 +29,19 @@ Command = (
     | spice.Spice
     | sweep.Search
 )
+COMMANDS: dict[str, type[Command]] = {
+    "train": train.Train,
+    "evaluate": evaluate.Evaluate,
+    "sweep": sweep.Search,
+    "live": live.Live,
+    "reproduce": reproduce.Reproduce,
+    "compare": compare.Compare,
+    "verify": verify.Verify,
+    "data": data.Data,
+    "bench": bench.Bench,
+    "spice": spice.Spice,
+}
+"""The commands by name, in the order of the help."""
 
 
 def main(args: list[str] | None = None) -> int:
@@ -60,18 +73,9 @@ def parse(args: list[str]) -> Command:
     """
 
     def read(default: train.Train, args: list[str]) -> Command:
-        commands: Any = (
-            Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
-            | Annotated[evaluate.Evaluate, tyro.conf.subcommand("evaluate")]
-            | Annotated[sweep.Search, tyro.conf.subcommand("sweep")]
-            | Annotated[live.Live, tyro.conf.subcommand("live")]
-            | Annotated[reproduce.Reproduce, tyro.conf.subcommand("reproduce")]
-            | Annotated[compare.Compare, tyro.conf.subcommand("compare")]
-            | Annotated[verify.Verify, tyro.conf.subcommand("verify")]
-            | Annotated[data.Data, tyro.conf.subcommand("data")]
-            | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
-            | Annotated[spice.Spice, tyro.conf.subcommand("spice")]
-        )
+        first = Annotated[train.Train, tyro.conf.subcommand("train", default=default)]
+        others = (Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items() if name != "train")
+        commands: Any = Union[(first, *others)]
         return tyro.cli(
             commands,
             prog="eqprop",

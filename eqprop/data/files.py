@@ -26,6 +26,7 @@ from eqprop.compile import compiled
 from eqprop.data.shards import Shards
 from eqprop.data.splits import Split
 from eqprop.errors import InputError
+from eqprop.store.reading import read_bytes
 from eqprop.train import OnDisk
 from eqprop.train.feed import Augment
 from eqprop.types import Data
@@ -176,8 +177,8 @@ def read_classes(folder: Path, targets: Shards) -> tuple[str, ...]:
     if least < 0:
         raise InputError(f"{folder} has the class {least}: classes are counted from 0")
     named = folder / "classes.txt"
-    names = tuple(named.read_text().split("\n")) if named.exists() else tuple(map(str, range(most + 1)))
-    names = tuple(name.strip() for name in names if name.strip())
+    lines = read_bytes(named).decode().splitlines() if named.exists() else map(str, range(most + 1))
+    names = tuple(name.strip() for name in lines if name.strip())
     if most >= len(names):
         raise InputError(f"{folder} has the class {most}, but {named} names {len(names)}: name all, from 0 on")
     return names

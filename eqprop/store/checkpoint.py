@@ -36,8 +36,9 @@ class Outline(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, array: np.ndarray) -> Self:
-        return cls(array.dtype.name, array.shape)
+    def of(cls, leaf: Any) -> Self:
+        array = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        return cls(np.dtype(array.dtype).name, array.shape)
 
     def __str__(self) -> str:
         return f"{self.kind}{list(self.shape)}"
@@ -59,7 +60,7 @@ def load(path: Path, like: Any, kind: Any = dict[str, Any], newer: str | None = 
     The notes must be of the type `kind`, a type hint or a dataclass. Files of earlier versions may lack arrays whose
     names begin with `newer`; these are then as in `like`.
     """
-    wanted = {name: Outline.of(_plain(leaf)) for name, leaf in named(like).items()}
+    wanted = {name: Outline.of(leaf) for name, leaf in named(like).items()}
 
     def check(found: dict[str, Outline]) -> None:
         found = {name: wanted[name] for name in wanted if newer and name.startswith(newer)} | found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
@@ -21,7 +21,6 @@ from eqprop.store.atomic import to_json, write_atomic, write_json
 from eqprop.store.model import told
 from eqprop.store.reading import read_json, read_json_lines
 from eqprop.train import Trainer, TrainState
-from eqprop.train.layout import whole
 from eqprop.types import Theta
 
 Record = dict[str, float]
@@ -192,7 +191,7 @@ def check_counters(path: Path, state: TrainState, epochs: int) -> None:
 
 def check_finite(path: Path, theta: Theta) -> None:
     """Refuse weights that are not numbers."""
-    if not all(np.isfinite(whole(leaf)).all() for leaf in jax.tree.leaves(theta)):
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(theta)):
         raise InputError(f"{path} has weights that are not finite: restore it or start anew")
 
 
@@ -205,14 +204,7 @@ class Follower(Run):
     def clear_leftovers(self) -> None:
         """Leave them to the first process."""
 
-    def save(
-        self,
-        state: TrainState,
-        history: list[Record],
-        seconds: float,
-        settings: dict[str, Any] | None = None,
-        trainer: Trainer | None = None,
-    ) -> None:
+    def save(self, state: TrainState, *_: Any) -> None:
         """Take part in gathering a state that lies on the devices of all processes."""
         checkpoint.flattened(state)
         checkpoint.flattened(state.theta)

@@ -103,10 +103,8 @@ class Question(Study):
         seen = only_follows.init(theta, watched, jax.random.key(seed + 200))
         errors, held = [], []
         for piece in range((self.still + self.drift) // self.piece):
-            if piece == self.still // self.piece and way == FROZEN:
-                trainer = only_follows
-                state = state._replace(optimizer=trainer.optimizer.init(state.theta))
-            state, _ = fit(trainer, state, feed, epochs=piece + 1)
+            if way != FROZEN or piece < self.still // self.piece:
+                state, _ = fit(trainer, state, feed, epochs=piece + 1)
             # The end of the piece, as images see it that are never learned.
             begin = only_follows.init(state.theta, watched, seen.key)._replace(particles=seen.particles)
             begin = begin._replace(epoch=jnp.array(piece), batch=jnp.array(self.piece - TIMES))
