@@ -161,7 +161,7 @@ def test_a_place_that_is_not_one_is_refused(given: tuple[str | None, int | None,
 
 KILLS = int(os.environ.get("EQPROP_KILLS", "2"))
 WORKERS, BOUND = 4, 60  # seconds that the others may take to stop; on an idle machine they take less than one
-SETTINGS = ("digits", "--persistent", "--nudge", "random-sign", "--hidden", "20", "--train", "1200", "--epochs", "12")
+SETTINGS = ("digits", "--persistent", "--nudge", "random-sign", "--hidden", "20", "--train", "1200", "--epochs", "6")
 OFTEN = ("--checkpoint-seconds", "0")
 
 
