@@ -8,7 +8,7 @@ one device, and the first one writes.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ def averages(state: ep.TrainState) -> Any:
     return jax.tree.map(lambda total: whole(total) / whole(state.sums["count"]), state.sums)
 
 
-def differences(cases: list[str], counts: list[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
+def differences(cases: list[str], counts: Sequence[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
     """Of θ, of the particles, of what was measured on the way, and of what is measured after it."""
     for case in cases:
         alone, measured = trained(case, None)
