@@ -8,7 +8,7 @@ one device, and the first one writes.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ CASES: dict[str, tuple[ep.Total, ep.Rule, bool]] = {
     "noise": (SMOOTH_F, ep.StochasticEquilibriumPropagation(free=ep.Langevin(0.01, 0.1, 3, 2, 2)), False),
     "readings": (F, ep.EquilibriumPropagation(ep.Symmetric(0.5), FORWARD, BACKWARD, READ), False),
     "recurrent": (F, ep.RecurrentBackpropagation(FORWARD, ep.Gradient(6)), False),
+    "disk": (F, ep.EquilibriumPropagation(ep.RandomSign(0.5), FORWARD, BACKWARD), False),
     "stdp": (F, ep.STDP(ep.OneSided(0.5), FORWARD, ep.Gradient(6)), False),
     "backpropagation": (ep.Total(ep.Feedforward(NET), ep.SquaredError()), ep.Backpropagation(), False),
 }
@@ -59,7 +60,7 @@ def begin(case: str, mesh: Any, feed: ep.Feed) -> tuple[ep.Trainer, ep.TrainStat
 
 def trained(case: str, mesh: Any) -> tuple[ep.TrainState, dict[str, float]]:
     """After an epoch; and what is measured then."""
-    feed = ep.Shuffled(examples(), batch_size=12)
+    feed = ep.OnDisk(examples(), batch_size=12) if case == "disk" else ep.Shuffled(examples(), batch_size=12)
     trainer, state = begin(case, mesh, feed)
     state = trainer.advance(state, feed, 3)
     return state, trainer.measure(state.theta, examples(13), block=5)
@@ -70,7 +71,12 @@ def distance(a: Any, b: Any) -> float:
     return max((float(np.abs(whole(one) - whole(other)).max()) for one, other in pairs), default=0.0)
 
 
-def differences(cases: list[str], counts: list[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
+def averages(state: ep.TrainState) -> Any:
+    """What was summed over the examples, by their number."""
+    return jax.tree.map(lambda total: whole(total) / whole(state.sums["count"]), state.sums)
+
+
+def differences(cases: list[str], counts: Sequence[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
     """Of θ, of the particles, of what was measured on the way, and of what is measured after it."""
     for case in cases:
         alone, measured = trained(case, None)
@@ -81,7 +87,7 @@ def differences(cases: list[str], counts: list[int | None]) -> Iterator[tuple[st
                 {
                     "theta": distance(state.theta, alone.theta),
                     "particles": distance(state.particles, alone.particles),
-                    "sums": distance(state.sums, alone.sums),
+                    "averages": distance(averages(state), averages(alone)),
                     "measured": distance(found, measured),
                 },
             )

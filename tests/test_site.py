@@ -39,7 +39,7 @@ def test_arguments_of_a_docstring_become_a_list() -> None:
         "What it is.\n\n- **`a`**: one\n    and more\n- **`b, c`**: two\n\n<!-- -->"
     )
     assert fields._listed("Mind: this is a sentence\nof two lines.") == "Mind: this is a sentence\nof two lines."
-    assert not lines or len(lines) == 7
+    assert not lines or len(lines) == 8
 
 
 def test_nothing_is_fetched_from_elsewhere_and_search_works_without_a_server() -> None:

@@ -126,6 +126,17 @@ class Watch:
     def _stop(self, reason: str) -> None:
         if not self.over.is_set():
             self._say(reason.encode())
-            self._hang_up()
             self.lost(reason)
+            if self.place.process == 0:
+                self._wait_for_the_others()
             os._exit(self.status)
+
+    def _wait_for_the_others(self) -> None:
+        """Let them speak first: JAX's service ends with this process, and aborts those who still listen to it."""
+        until = time.monotonic() + GRACE
+        for line in self.lines:
+            with contextlib.suppress(OSError):
+                while (left := until - time.monotonic()) > 0:
+                    line.settimeout(left)
+                    if not line.recv(4096):
+                        break

@@ -443,11 +443,11 @@ class Experiment:
         feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
         net, trainer = self.assemble(*self.widths(data), feed.batches)
         self._check_memory(net, len(train) + len(data.valid))
-        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         init_key, train_key = jax.random.split(jax.random.key(self.learning.seed))
         theta = self._theta(net, trainer, init_key)
         if self.settling.tune:
             trainer = self._tuned(trainer, theta, feed, train_key)
+        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 

@@ -72,8 +72,8 @@ class Feed(abc.ABC):
         """The same feed, whose windows lie on the devices of a mesh.
 
         The minibatches of its windows are those of all devices together, whatever a process has read of them: as an
-        array of `jax.make_array_from_process_local_data`, divided along the axis `examples` of the mesh. Arrays that a
-        window has whole, as by default, are copied to every device.
+        array of `jax.make_array_from_process_local_data`, divided along the axis `examples` of the mesh (`OnDisk`
+        does). Arrays that a window has whole, as by default, are copied to every device.
         """
         return self
 

@@ -106,6 +106,19 @@ def by_rows(mesh: Mesh, tree: State) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(EXAMPLES) if divides else PartitionSpec())
 
 
+def own_rows(mesh: Mesh, count: int) -> range:
+    """Which of `count` rows that all devices divide lie on those of this process."""
+    owners = [device.process_index for device in mesh.devices[:, 0]]
+    each, own = count // len(owners), [i for i, owner in enumerate(owners) if owner == jax.process_index()]
+    return range(own[0] * each, (own[-1] + 1) * each)
+
+
+def lay_rows(own: np.ndarray, count: int, mesh: Mesh) -> Array:
+    """One array of minibatches with `count` rows, of which each process gives its own; the first axis counts them."""
+    where = NamedSharding(mesh, PartitionSpec(None, EXAMPLES))
+    return jax.make_array_from_process_local_data(where, own, (len(own), count, *own.shape[2:]))
+
+
 def spans_processes(mesh: Mesh | None) -> bool:
     """Whether other processes have a part in it, so that all must do the same."""
     return mesh is not None and len({device.process_index for device in mesh.devices.flat}) > 1

@@ -14,10 +14,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, PartitionSpec
 
-from eqprop.train.feed import Batch
 from eqprop.train.layout import EXAMPLES, UNITS
 from eqprop.train.rows import key_of_rows
-from eqprop.types import Key
+from eqprop.types import Array, Key
 
 NOWHERE = np.iinfo(np.int32).max
 """The slot of a row that has no particle."""
@@ -55,10 +54,11 @@ def _total(sums: Any, mesh: Mesh) -> Any:
     return unpack(jax.lax.psum(message, EXAMPLES))
 
 
-def fill_up(batch: Batch, mesh: Mesh) -> Batch:
-    """A minibatch with padding rows, if need be, so that every device has as many rows as the others."""
-    more = -len(batch.weight) % mesh.shape[EXAMPLES]
-    if not more:
-        return batch
-    v = jax.tree.map(lambda a: jnp.pad(a, [(0, more)] + [(0, 0)] * (jnp.ndim(a) - 1)), batch.v)
-    return Batch(v, jnp.pad(batch.weight, (0, more)), jnp.pad(batch.slot, (0, more), constant_values=NOWHERE))
+def fill_up(rows: Any, mesh: Mesh, value: int = 0) -> Any:
+    """Arrays with more rows behind the last, if need be, so that every device has as many as the others."""
+
+    def one(array: Array) -> Array:
+        more = -len(array) % mesh.shape[EXAMPLES]
+        return jnp.pad(array, [(0, more)] + [(0, 0)] * (array.ndim - 1), constant_values=value) if more else array
+
+    return jax.tree.map(one, rows)

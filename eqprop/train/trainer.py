@@ -16,8 +16,8 @@ from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
-from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
-from eqprop.train.parallel import fill_up, spread
+from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
+from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
@@ -148,7 +148,6 @@ class Trainer(eqx.Module):
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
         v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
-        block = self._shared(block)
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
             settled.append(rows_of(_free(self, theta, part, self.rest(block)), 0, min(block, examples - first)))
@@ -164,10 +163,6 @@ class Trainer(eqx.Module):
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
 
-    def _shared(self, block: int) -> int:
-        """A block of examples that the devices can share, at least as large."""
-        return block if self.mesh is None else block + -block % self.mesh.shape[EXAMPLES]
-
     def _checked(self, v: Data) -> Data:
         v = checked(v)
         self.F.check_data(v)
@@ -178,7 +173,6 @@ class Trainer(eqx.Module):
     ) -> tuple[dict[str, float], State]:
         examples = len(jax.tree.leaves(v)[0])
         totals, settled = dict.fromkeys(("cost", *self.metrics), 0.0), []
-        block = self._shared(block)
         for first in range(0, examples, block):
             count = min(block, examples - first)
             part, start = (pad_rows(rows_of(tree, first, block), block) for tree in (v, particles))
@@ -216,7 +210,7 @@ def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
     """What the rule makes of a minibatch."""
-    start, key = _begin(trainer, state, batch)
+    start, key = starts(trainer, state, batch), _key(state)
     return trainer.rule.at(state.step).learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
 
 
@@ -233,15 +227,15 @@ def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Le
     return _change(trainer, state, batch.slot, learned.gradient, learned.state, sums)
 
 
-def _begin(trainer: Trainer, state: TrainState, batch: Batch) -> tuple[State, Key]:
-    """Where the free phase of a minibatch begins, and the key of what is random in it."""
-    return starts(trainer, state, batch), jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
+def _key(state: TrainState) -> Key:
+    """Of what is random in the next minibatch."""
+    return jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
 
 
 def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
     """`update` on a mesh: each device learns from its rows, and one sum over the devices makes the gradient of all."""
-    batch = fill_up(batch, mesh)
-    start, key = _begin(trainer, state, batch)
+    batch = fill_up(batch, mesh)._replace(slot=fill_up(batch.slot, mesh, NOWHERE))
+    start, key = starts(trainer, state, batch), _key(state)
     rule = trainer.rule.at(state.step)
 
     def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
@@ -322,8 +316,9 @@ def _settle(
 
     if trainer.mesh is None:
         return one(rows, None)
-    sums, s = spread(trainer.mesh, one, rows, jax.random.key(0))  # which is what None stands for
-    return sums, jax.lax.with_sharding_constraint(s, everywhere(trainer.mesh))
+    count = len(jax.tree.leaves(rows)[0])
+    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # which None stands for
+    return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
 def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:
