@@ -27,6 +27,7 @@ Name = Literal[
     "disk",
     "live",
     "scaling",
+    "parallel",
     "versions",
 ]
 
@@ -55,6 +56,7 @@ def main(
     - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
     - scaling: what training over many devices would take, predicted from counts and times of one
+    - parallel: two processes that train together beside one alone
     - versions: this checkout beside another one
 
     A process keeps to the cores that it is given: `taskset -c 1 python -m benchmarks …` leaves the others alone.

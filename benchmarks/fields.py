@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from benchmarks.nets import recipe
 from benchmarks.report import Report
 from benchmarks.timing import race, spread
-from eqprop.energy import Directed
+from eqprop.cost import SquaredError
+from eqprop.energy import Directed, Hopfield
 from eqprop.rule import AsymmetricEquilibriumPropagation, DyadicEquilibriumPropagation, Rule, VectorField
 from eqprop.study.methods import Phases
 from eqprop.total import Reversal, Total
@@ -49,13 +50,13 @@ def run(short: bool) -> Report:
     for hidden in (1, 2):
         experiment = recipe(hidden, batch_size=BATCH)
         sizes = (784, *experiment.network.hidden, 10)
-        net = Directed(experiment.layers(784, 10))
+        net, cost = Directed(Hopfield.layered(*sizes)), SquaredError()
         theta = net.init(jax.random.key(0))
         x = jax.random.uniform(jax.random.key(1), (minibatches * BATCH, 784))
         v = (x, jax.nn.one_hot(jnp.arange(len(x)) % 10, 10))
         plain, contenders = experiment.assemble(784, 10)[1], {}
         for name, (kind, rule) in RULES.items():
-            trainer = replace(plain, F=kind(net, plain.F.cost), rule=rule(experiment.phases))
+            trainer = replace(plain, F=kind(net, cost), rule=rule(experiment.phases))
             contenders[name] = trained(trainer, theta, v, minibatches)
         times = race(contenders, rounds)
         for name, spent in times.items():

@@ -188,6 +188,7 @@ def test_fixed_feedback_is_no_part_of_what_learns() -> None:
     assert float(energy.angle(theta)) == float(learned.angle(with_v))
     assert set(energy.per_layer(dict.fromkeys(energy.free, 1.0))) == {"W", "b"}
     drawn = ep.Directed.with_fixed_feedback(energy.net, jax.random.key(8)).fixed
+    assert drawn is not None
     assert not np.array_equal(drawn["hidden1-hidden2"], energy.fixed["hidden1-hidden2"])
 
 

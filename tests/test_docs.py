@@ -30,6 +30,7 @@ PAGES = slow_but(
         *(page for folder in ("tutorials", "since-2017") for page in sorted((DOCS / folder).glob("*.md"))),
         DOCS / "devices.md",
         DOCS / "large-data.md",
+        DOCS / "cluster.md",
     ],
     DOCS / "tutorials" / "first-energy.md",
 )
@@ -44,6 +45,7 @@ DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop.spice: [name for name in eqprop.spice.__all__ if callable(getattr(eqprop.spice, name))],
 }
 EXAMPLES = (
+    "cluster.joining",
     "device.base",
     "device.diodes",
     "device.read",
@@ -63,7 +65,9 @@ EXAMPLES = (
     "train.epochs",
     "store.model",
     "train.feed",
+    "train.layout",
     "train.rates",
+    "train.rows",
     "train.tracking",
     "train.trainer",
     "verification.run",

@@ -96,6 +96,7 @@ def test_the_β_that_is_chosen_errs_little_more_than_the_best() -> None:
     assert chosen[0] < chosen[1] < chosen[2]
 
 
+@pytest.mark.slow
 def test_a_β_that_leaves_no_minimum_is_not_chosen() -> None:
     net = ep.Hopfield.layered(6, 8, 3, activation=ep.tanh)
     _, v, rest = problem()

@@ -175,6 +175,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a vector field": (lambda: ep.layer(ep.Directed(NET)), "VectorField"),
     "block descent without blocks": (lambda: ep.layer(springs), "Gradient"),
     "a nudge that needs smoothness": (lambda: ep.layer(NETS["hard_sigmoid"], ep.Holomorphic()), "smooth"),
+    "a schedule": (lambda: ep.layer(NET, ep.Symmetric(ep.Staircase(0.1, 10, 0.5))), "schedule"),
+    "a nudge that rounding swallows": (lambda: ep.layer(NET, free=ep.Block(5, precision="bfloat16")), "bfloat16"),
     "one example": (lambda: ep.layer(NET)(drawn("tanh")[0], jnp.zeros(6)), "does not fit"),
     "numbers": (lambda: ep.layer(NET)(drawn("tanh")[0], 3.0), "counts examples"),
     "blocks of nothing": (lambda: ep.Chain(NET, 0), "size=0"),

@@ -159,6 +159,18 @@ def test_every_kind_of_network_is_described(energy: Any) -> None:
     assert rebuilt(told) == energy and hash(rebuilt(told)) == hash(energy)
 
 
+def test_a_field_that_is_newer_than_a_file_has_its_default() -> None:
+    from eqprop.store.spec import described, rebuilt
+
+    told = described(F.cost)
+    del told["values"]["high"]
+    assert eqx.tree_equal(rebuilt(told), F.cost)
+    told = described(NET)
+    del told["values"]["clamped"]  # which has none
+    with pytest.raises(ep.InputError, match="'clamped' of Hopfield is unknown or missing"):
+        rebuilt(told)
+
+
 def own(theta: Any, v: Any, beta: Any, s: jax.Array) -> jax.Array:
     return jnp.sum((s - theta["A"][0] * v[0]) ** 2) / 2 + beta * jnp.sum(s)
 

@@ -39,6 +39,7 @@ ROOMS = [
     "verification",
     "study",
     "progress",
+    "cluster",
     "sklearn",
     "page",
     "cli",
@@ -114,6 +115,7 @@ def test_the_core_asks_for_abilities_and_never_for_attributes_or_concrete_classe
     abstract = {
         "Ability",
         "Activation",
+        "Separation",
         "Blockwise",
         "Cost",
         "Energy",

@@ -1,19 +1,22 @@
 """`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import tyro
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
+from eqprop.cli.parallel import ParallelOptions, Together
 from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
 from eqprop.progress import TrainingBar
-from eqprop.store import Run
+from eqprop.store import Follower, Run
 from eqprop.store.atomic import write_figure
 from eqprop.store.ranges import Pause, check_options
 from eqprop.study import (
@@ -34,6 +37,7 @@ from eqprop.study import (
 )
 from eqprop.study.options import ArchitectureName
 from eqprop.total import Blocks
+from eqprop.train.layout import whole
 
 PARTS = ("cost", "settling", "learning", "images", "circuit", "devices")
 
@@ -81,6 +85,7 @@ class Train:
     images: ImageOptions = field(default_factory=ImageOptions)
     circuit: CircuitOptions = field(default_factory=CircuitOptions)
     devices: DeviceOptions = field(default_factory=DeviceOptions)
+    parallel: ParallelOptions = field(default_factory=ParallelOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
     @classmethod
@@ -100,8 +105,21 @@ class Train:
         return Experiment(data.full_name(self.dataset), network, *(getattr(self, part) for part in PARTS))
 
     def run(self) -> None:
+        self.output.check()
+        with self.parallel.together(self._again) as together:
+            self._train(together)
+
+    def _again(self, folder: Path | None) -> str:
+        """How to go on with the run in a folder, in words."""
+        return "start again" if folder is None else f"go on with `{shlex.join(['eqprop', *self._resume(folder)])}`"
+
+    def _resume(self, folder: Path) -> list[str]:
+        """The command that goes on with the run in a folder."""
+        more = ["--data-dir", str(self.output.data_dir)] if self.output.data_dir else []
+        return ["train", "--resume", str(folder), *more]
+
+    def _train(self, together: Together) -> None:
         experiment, output = self.experiment, self.output
-        output.check()
         check_use(experiment)
         if output.resume is not None:
             remedy = "leave the option out to go on with the run, or start a new one"
@@ -109,22 +127,31 @@ class Train:
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
         examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
-        setup = experiment.build(examples)
-        run = self._open_run(setup.name)
-        more = ["--data-dir", str(output.data_dir)] if output.data_dir else []
+        setup = experiment.build(examples, together.mesh)
+        run = self._open_run(setup.name, together.first)
+        together.folder = run.folder
         with (
-            resumable(["train", "--resume", str(run.folder), *more], run.folder),
+            resumable(self._resume(run.folder), run.folder),
             TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar,
         ):
-            trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=heeding(bar.update))
+            observe = heeding(bar.update) if together.first else lambda _: None
+            trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=observe)
+        state = trained.state._replace(theta=jax.tree.map(whole, trained.state.theta))
+        if together.first:
+            self._tell(run, trained._replace(state=state))
+
+    def _tell(self, run: Run, trained: Trained) -> None:
+        """Draw, and print what came of it."""
         draw(run, trained)
-        if output.json:
+        if self.output.json:
             print_json(trained.result)
         else:
             out.print(result_table(trained.result))
             out.print(f"in {run.folder}", markup=False, highlight=False, soft_wrap=True)
 
-    def _open_run(self, net: str) -> Run:
+    def _open_run(self, net: str, first: bool) -> Run:
+        if not first:
+            return Follower(self.output.resume or self.output.run_dir or Path("runs"))
         if self.output.resume is not None:
             return Run.open(self.output.resume)
         return Run.create(

@@ -28,10 +28,10 @@ class ChainPropagation(Nudged):
 
     def check(self, F: System) -> None:
         """Refuse an F without blocks in a chain, and blocks that a nudged phase cannot settle."""
-        self.free.check(F)
-        for link in _chain(F).links:
-            for part in (self.nudge, self.nudged):
-                part.check(Total(link, Pull()))
+        links = _chain(F).links
+        super().check(F)
+        for link in links:
+            self.nudged.check(Total(link, Pull()))
 
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
         """Settle the chain, and go back through its blocks."""

@@ -107,8 +107,13 @@ def layer(
         raise InputError(f"energy={energy!r} is a total energy: give its energy alone, the cost is what comes behind")
     F = Total(energy, Pull(), space=space)
     require_energy(F, "A layer")
+    if callable(nudge.beta):
+        raise InputError(f"nudge={nudge!r} has a schedule, and a layer counts no minibatches: give a number as beta")
     for part in (nudge, free, nudged):
         part.check(F)
+    for relaxation in (free, nudged):
+        if relaxation.rounding is not None:
+            nudge.check_precision(relaxation.rounding)
     return Layer(F, nudge, free, nudged)
 
 

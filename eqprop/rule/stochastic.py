@@ -24,7 +24,7 @@ class StochasticEquilibriumPropagation(Nudged):
     free: Langevin = Langevin(temperature=0.01)
 
     def __check_init__(self) -> None:
-        beta, _ = jax.eval_shape(self.nudge.at(0), jax.random.key(0))
+        beta, _ = jax.eval_shape(lambda: self.nudge.at(0)(jax.random.key(0)))
         if jnp.issubdtype(beta.dtype, jnp.complexfloating):
             raise InputError(f"nudge={self.nudge!r}: a complex β has no distribution e^(−F/T); take Symmetric")
 

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
 from eqprop.errors import InputError
 from eqprop.memory import check_memory
 from eqprop.store.atomic import to_json, write_atomic
 from eqprop.store.reading import parse_json
 from eqprop.store.schema import fitted
+from eqprop.train.layout import lay, whole
 from eqprop.tree import named
 
 NOTES, SUM = "notes", "sha256"
@@ -34,8 +36,9 @@ class Outline(NamedTuple):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, array: np.ndarray) -> Self:
-        return cls(array.dtype.name, array.shape)
+    def of(cls, leaf: Any) -> Self:
+        array = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        return cls(np.dtype(array.dtype).name, array.shape)
 
     def __str__(self) -> str:
         return f"{self.kind}{list(self.shape)}"
@@ -57,7 +60,7 @@ def load(path: Path, like: Any, kind: Any = dict[str, Any], newer: str | None = 
     The notes must be of the type `kind`, a type hint or a dataclass. Files of earlier versions may lack arrays whose
     names begin with `newer`; these are then as in `like`.
     """
-    wanted = {name: Outline.of(_plain(leaf)) for name, leaf in named(like).items()}
+    wanted = {name: Outline.of(leaf) for name, leaf in named(like).items()}
 
     def check(found: dict[str, Outline]) -> None:
         found = {name: wanted[name] for name in wanted if newer and name.startswith(newer)} | found
@@ -148,11 +151,13 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(leaf: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+    return np.asarray(whole(jax.random.key_data(leaf) if _is_key(leaf) else leaf), order="C")
 
 
 def _like(array: np.ndarray, leaf: Any) -> jax.Array:
-    restored = jnp.asarray(array)
+    """The array as the leaf lies: on one device, or on those of a mesh."""
+    where = leaf.sharding if isinstance(leaf, jax.Array) else None
+    restored = lay(array, where) if isinstance(where, NamedSharding) else jnp.asarray(array)
     return jax.random.wrap_key_data(restored, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else restored
 
 

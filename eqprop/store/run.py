@@ -7,13 +7,15 @@ weights.safetensors      θ alone, saved with the checkpoint
 result.json              the errors at the end, as fractions like those of the history
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
@@ -80,6 +82,13 @@ class Run:
         if not (Path(folder) / "config.json").is_file():
             raise InputError(f"{folder} is not the folder of a run: it has no config.json")
         return cls(folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only process that writes into the folder, and begin without what a kill left behind."""
+        with locked(self.folder):
+            self.clear_leftovers()
+            yield
 
     def clear_leftovers(self) -> None:
         """Remove what a kill in the middle of a write left behind; only for whoever goes on with the run."""
@@ -158,8 +167,10 @@ class Run:
         return theta, notes.epochs
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Keep the settings."""
-        write_json(self.folder / "config.json", config)
+        """Keep the settings, if they are not those that are kept already."""
+        path = self.folder / "config.json"
+        if not path.exists() or self.config != config:
+            write_json(path, config)
 
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
@@ -192,5 +203,30 @@ def check_counters(path: Path, state: TrainState, epochs: int) -> None:
 
 def check_finite(path: Path, theta: Theta) -> None:
     """Refuse weights that are not numbers."""
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(theta)):
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(theta)):
         raise InputError(f"{path} has weights that are not finite: restore it or start anew")
+
+
+class Follower(Run):
+    """The run as a process has it that trains together with the first one, which alone writes.
+
+    All must see the same folder when they go on with a run. Before the first checkpoint it need not be there.
+    """
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Leave that to the first process."""
+        return nullcontext()
+
+    def save(self, state: TrainState, *_: Any) -> None:
+        """Take part in gathering a state that lies on the devices of all processes."""
+        checkpoint.flattened(state)
+        checkpoint.flattened(state.theta)
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Leave it to the first process."""
+
+    def write_history(self, history: list[Record]) -> None:
+        """Leave it to the first process."""
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Leave it to the first process."""

@@ -3,7 +3,7 @@
 Nothing else is written or read: no functions, and no classes from elsewhere, so that a file cannot run code.
 """
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
@@ -61,9 +61,21 @@ def rebuilt(told: Any) -> Any:
     kind = getattr(import_module(module), name, None) if module.startswith(OURS) else None
     if not isinstance(kind, type) or not is_dataclass(kind) or not kind.__module__.startswith(OURS):
         raise InputError(f"the file names {told[KIND]!r}, which is no class of this version of eqprop")
-    if odd := sorted(values.keys() ^ {field.name for field in fields(kind)}):
-        raise InputError(f"the file is of another version of eqprop: {odd[0]!r} of {name} is unknown or missing")
+    values = _filled(values, kind)
     thing = object.__new__(kind)  # its values have been checked when it was first made
     for key, value in values.items():
         object.__setattr__(thing, key, value)
     return thing
+
+
+def _filled(values: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """A value for each field; one that was added since the file was written has its default."""
+    known = {field.name: field for field in fields(kind)}
+    added = {name: field for name, field in known.items() if name not in values}
+    defaults = {name: field.default for name, field in added.items() if field.default is not MISSING}
+    defaults |= {name: f.default_factory() for name, f in added.items() if f.default_factory is not MISSING}
+    if odd := sorted((values | defaults).keys() ^ known.keys()):
+        raise InputError(
+            f"the file is of another version of eqprop: {odd[0]!r} of {kind.__name__} is unknown or missing"
+        )
+    return defaults | values

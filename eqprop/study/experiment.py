@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 
 from eqprop.cost import CrossEntropy, OutputCost, SquaredError
 from eqprop.data import NAMES, Dataset, FiledSplit, Split
@@ -431,8 +432,11 @@ class Experiment:
         """How the network settles, and how it is nudged in the first epoch; refuses what it cannot take."""
         return self._phases()
 
-    def build(self, data: Dataset) -> Setup:
-        """All that training needs, for a data set; done once for each training, as it takes a moment."""
+    def build(self, data: Dataset, mesh: Mesh | None = None) -> Setup:
+        """All that training needs, for a data set; done once for each training, as it takes a moment.
+
+        `mesh`: devices to train on together.
+        """
         data = self.prepare(data)
         train = self.training_part(data)
         batch, shuffle = self.learning.batch_size, self.learning.shuffle
@@ -443,6 +447,7 @@ class Experiment:
         theta = self._theta(net, trainer, init_key)
         if self.settling.tune:
             trainer = self._tuned(trainer, theta, feed, train_key)
+        trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         state = trainer.init(theta, feed, train_key, valid=len(data.valid))
         return Setup(self, data, train, net, trainer, feed, state)
 

@@ -1,5 +1,6 @@
 """An experiment carried out: from settings and data to a run folder and a result."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,11 @@ from eqprop.errors import DivergedError, InputError
 from eqprop.relax import Stepwise
 from eqprop.rule import EquilibriumPropagation
 from eqprop.store import Run
-from eqprop.store.lock import locked
 from eqprop.store.pace import Pace
 from eqprop.store.run import UNIT, Record
 from eqprop.study.experiment import Experiment, Setup
 from eqprop.train import Progress, Trainer, TrainState, fit
+from eqprop.train.layout import agreed, require_same, spans_processes
 from eqprop.types import Theta
 
 
@@ -49,8 +50,7 @@ def perform(
     The state is saved every `checkpoint_seconds` at the most, and at the end; None: every ten, or more seldom, so that
     saving takes no more than 2 % of the time. Training ends before its last epoch when the history is `enough`.
     """
-    with locked(run.folder):
-        run.clear_leftovers()
+    with run.writing():
         return _perform(setup, run, Pace(checkpoint_seconds), enough, observe)
 
 
@@ -73,8 +73,9 @@ def _perform(
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
-    if run.config != config:  # more epochs than at first, or a setting that is new
-        run.write_config(config)
+    mesh = setup.trainer.mesh
+    require_same(mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
+    run.write_config(config)  # more epochs than at first, or a setting that is new
     run.write_history(history)
     latest: tuple[Progress, int] | None = None  # what was last reached, and how many epochs belong to it
 
@@ -85,7 +86,7 @@ def _perform(
         latest = progress, len(history)  # in one step: a signal may come between any two
         if progress.record:
             run.write_history(history)
-        if pace.due:
+        if agreed(mesh, pace.due):
             pace.save(lambda: save(run, setup, progress, history, config))
         observe(progress)
 
@@ -102,7 +103,7 @@ def _perform(
                 observe=keep,
             )
     except KeyboardInterrupt:
-        if latest is not None:
+        if latest is not None and not spans_processes(mesh):  # of which others may still be computing
             progress, count = latest
             save(run, setup, progress, history[:count], config)
         raise
@@ -150,7 +151,7 @@ def save(run: Run, setup: Setup, progress: Progress, history: list[Record], conf
 
 def predictor(setup: Setup) -> Trainer | None:
     """What predicts from inputs as they come, for `eqprop.load`; None where they have to be normalised first."""
-    return None if setup.experiment.images.normalise else tester(setup)
+    return None if setup.experiment.images.normalise else replace(tester(setup), mesh=None)
 
 
 def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment: Experiment) -> None:

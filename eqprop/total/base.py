@@ -252,11 +252,14 @@ def _in_short(F: System) -> str:
 
 def require_finite(v: Data) -> None:
     """Refuse data that are no numbers, or not finite."""
-    for leaf in map(np.asarray, jax.tree.leaves(v)):
-        if not (jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool):
-            raise InputError(f"the data are of type {leaf.dtype}: give arrays of numbers")
-        if not np.isfinite(leaf).all():
-            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+    for leaf in jax.tree.leaves(v):
+        shared = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable  # other processes have a part of it
+        values, xp = (leaf, jnp) if shared else (np.asarray(leaf), np)
+        if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
+            raise InputError(f"the data are of type {values.dtype}: give arrays of numbers")
+        if not xp.isfinite(values).all():
+            bad = ~xp.isfinite(values.reshape(len(values), -1)).all(axis=1)
+            row = int(xp.argmax(bad))
             raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
 
 

@@ -5,6 +5,7 @@ from eqprop.train.balance import balanced
 from eqprop.train.disk import OnDisk
 from eqprop.train.epochs import Progress, fit
 from eqprop.train.feed import Arrays, Batch, Feed, Given, InOrder, Iterated, Lanes, Shuffled, Window
+from eqprop.train.layout import mesh, shardings
 from eqprop.train.rates import Cosine, Rated, Staircase
 from eqprop.train.stream import Stream
 from eqprop.train.tracking import track
@@ -31,6 +32,8 @@ __all__ = [
     "Window",
     "balanced",
     "fit",
+    "mesh",
+    "shardings",
     "track",
     "update",
 ]

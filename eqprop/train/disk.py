@@ -1,5 +1,6 @@
 """A feed of examples on disk: shuffled without reading single rows, read by a thread while the device computes."""
 
+import copy
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
@@ -8,9 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from eqprop.errors import InputError
 from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
+from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
 from eqprop.types import Array, Data, Int, Key
 
 BLOCK_BYTES = 2**17  # read at once: single rows of a kilobyte took six times as long from a disk
@@ -89,8 +92,19 @@ class OnDisk(Feed):
         kept = int(1e6 * megabytes / WINDOWS) // (row * len(self.rows))
         self.ahead = max(1, min(kept, self.batches))
         self.block = max(1, BLOCK_BYTES // row)
+        self._mesh: Mesh | None = None
+        self._on: dict[Mesh, OnDisk] = {}
         self._loading: dict[tuple[Any, ...], Future[Stored]] = {}
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="eqprop-reader")
+
+    def on(self, mesh: Mesh) -> "OnDisk":
+        """Each process reads its own rows of a minibatch; all of them, if the devices cannot divide it."""
+        if len(self.rows) < self.batch_size or self.batch_size % mesh.shape[EXAMPLES] or mesh.shape[UNITS] > 1:
+            return self
+        if mesh not in self._on:
+            self._on[mesh] = feed = copy.copy(self)
+            feed._mesh, feed._loading, feed.rows = mesh, {}, own_rows(mesh, self.batch_size)
+        return self._on[mesh]
 
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
         """Those minibatches that are in memory together with the first one."""
@@ -128,7 +142,8 @@ class OnDisk(Feed):
 
     def _load(self, key: Key, epoch: int, number: int) -> "Stored":
         """A window, read in the order of the files."""
-        numbers = self.numbers(key, epoch, number)[:, self.rows.start : self.rows.stop]
+        all_numbers = self.numbers(key, epoch, number)
+        numbers = all_numbers[:, self.rows.start : self.rows.stop]
         flat = numbers.ravel()
         order = np.argsort(flat, kind="stable")
         order = order[: np.searchsorted(flat, self.examples, sorter=order)]  # without padding rows
@@ -139,12 +154,14 @@ class OnDisk(Feed):
             if np.issubdtype(part.dtype, np.inexact) and not np.isfinite(there).all():
                 row = flat[np.argwhere(~np.isfinite(there))[0][0]]
                 raise InputError(f"the data hold a value that is not finite, in example {row}: remove it")
-            return jnp.asarray(there.reshape(*numbers.shape, *part.shape[1:]))
+            there = there.reshape(*numbers.shape, *part.shape[1:])
+            return jnp.asarray(there) if self._mesh is None else lay_rows(there, self.batch_size, self._mesh)
 
         v = jax.tree.unflatten(self._tree, [read(part) for part in self.parts])
         draw = None if self.augment is None else jax.random.fold_in(epoch_keys(key, epoch)[0], 1)
-        real = jnp.asarray(numbers < self.examples)
-        place = (self.rows.start, self.batch_size)
+        together = self._mesh is not None  # the rows of all processes are one minibatch
+        real = jnp.asarray((all_numbers if together else numbers) < self.examples)
+        place = (0 if together else self.rows.start, self.batch_size)
         return Stored(v, real, number * self.ahead, draw, self.augment, self.decode, self.carry, place)
 
 

@@ -14,6 +14,7 @@ from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked
+from eqprop.train.layout import agreed
 from eqprop.train.trainer import Trainer, TrainState, starts
 from eqprop.train.watch import Watch
 from eqprop.types import Data, Theta
@@ -76,7 +77,7 @@ def fit(
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
         good, state = state, jax.block_until_ready(trainer.advance(state, feed, step))
-        spent = time.perf_counter() - began
+        spent = agreed(trainer.mesh, time.perf_counter() - began)  # all processes take pieces of the same length
         seconds += spent
         piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
         averages = _averages(state.sums["metrics"], float(state.sums["count"]))

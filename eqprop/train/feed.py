@@ -7,6 +7,7 @@ what it would have seen.
 """
 
 import abc
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -16,10 +17,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
+from eqprop.train.layout import everywhere, lay
 from eqprop.types import Any, Array, Data, Int, Key, Weight
 
 Augment = Callable[[Key, Data], Data]
@@ -65,6 +68,15 @@ class Feed(abc.ABC):
         Whoever asks wants `most` minibatches, and may be given fewer.
         """
 
+    def on(self, mesh: Mesh) -> "Feed":
+        """The same feed, whose windows lie on the devices of a mesh.
+
+        The minibatches of its windows are those of all devices together, whatever a process has read of them: as an
+        array of `jax.make_array_from_process_local_data`, divided along the axis `examples` of the mesh (`OnDisk`
+        does). Arrays that a window has whole, as by default, are copied to every device.
+        """
+        return self
+
     def sample(self, key: Key) -> Data:
         """Examples to look at before training: by default those of the first minibatch."""
         v, weight, _ = next(self.epoch(key))
@@ -99,7 +111,15 @@ class Arrays(Feed):
         self.augment = augment
         self.batches = -(-self.examples // batch_size)
         self.carry = carry
+        self._on: dict[Mesh, Arrays] = {}
         self.slots = batch_size if carry else self.examples
+
+    def on(self, mesh: Mesh) -> "Arrays":
+        """All examples on every device, copied once."""
+        if mesh not in self._on:
+            self._on[mesh] = feed = copy.copy(self)
+            feed.v = lay(self.v, everywhere(mesh))
+        return self._on[mesh]
 
     def sample(self, key: Key) -> Data:
         """All examples, but for what is augmented, which is another thing once it is seen."""

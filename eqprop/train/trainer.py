@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.core import Tracer
+from jax.sharding import Mesh
 
 from eqprop.compile import compiled
 from eqprop.device import Behind
@@ -15,6 +16,8 @@ from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
+from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
+from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
 from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
@@ -62,6 +65,7 @@ class Trainer(eqx.Module):
         what the rule itself measures.
     watch: θ → a number, by name: told at the end of each epoch.
     changes: add up ‖Δθ_k‖/‖θ_k‖ as well, by which the paper chose its rates α_k.
+    mesh: devices that share each minibatch, and may share θ, as `eqprop.mesh()`; None: one device.
     """
 
     F: System = eqx.field(converter=system)
@@ -71,6 +75,7 @@ class Trainer(eqx.Module):
     metrics: Mapping[str, Metric] = eqx.field(default_factory=dict, kw_only=True)
     watch: Mapping[str, Callable[[Theta], Array]] = eqx.field(default_factory=dict, kw_only=True)
     changes: bool = eqx.field(default=False, static=True, kw_only=True)
+    mesh: Mesh | None = eqx.field(default=None, static=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if not isinstance(self.rule, Rule):
@@ -78,6 +83,10 @@ class Trainer(eqx.Module):
         if taken := sorted({"cost", *self.rule.measures} & self.metrics.keys()):
             raise InputError(f"metrics={sorted(self.metrics)}: {taken[0]!r} is measured already, choose another name")
         self.rule.check(self.F)
+        if self.mesh is not None:
+            check_mesh(self.mesh)
+            if not self.F.traceable:
+                raise InputError(f"mesh with F={self.F!r}, which is measured and not computed: leave the mesh out")
 
     def rest(self, examples: int) -> State:
         """The state from which `examples` of them begin to settle."""
@@ -91,8 +100,10 @@ class Trainer(eqx.Module):
             raise InputError(f"persistent=True, but {type(feed).__name__} has no slots for particles: leave it out")
         # In the types that training returns, so that it compiles once.
         theta = jax.tree.map(lambda w: jnp.asarray(w, jnp.asarray(w).dtype), theta)
+        if self.mesh is not None:
+            theta = lay(theta, shardings(theta, self.mesh))
         metrics = ("cost", *self.metrics, *self.rule.measures)
-        return TrainState(
+        state = TrainState(
             theta=theta,
             optimizer=self.optimizer.init(theta),
             particles=self.rest(feed.slots) if self.persistent else None,
@@ -108,6 +119,12 @@ class Trainer(eqx.Module):
                 "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
             },
         )
+        return state if self.mesh is None else self._lay(state, self.mesh)
+
+    def _lay(self, state: TrainState, mesh: Mesh) -> TrainState:
+        """The state on the devices: θ and what the optimizer has for it as it lies, particles with their rows."""
+        particles = lay(state.particles, by_rows(mesh, state.particles))
+        return lay(state._replace(particles=particles), everywhere(mesh))
 
     def advance(self, state: TrainState, feed: Feed, batches: int) -> TrainState:
         """Train on the next `batches` minibatches, which must lie within the running epoch."""
@@ -115,6 +132,8 @@ class Trainer(eqx.Module):
         if not 0 <= batches <= left:
             raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
         end = first + batches
+        if self.mesh is not None:
+            feed = feed.on(self.mesh)
         while first < end:
             window, stop = feed.window(state.key, int(state.epoch), first, end - first)
             first = min(stop, end)
@@ -184,15 +203,15 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     """`update`, as a part of a larger program."""
+    if trainer.mesh is not None:
+        return _learn_together(trainer, trainer.mesh, state, batch)
     return apply_learned(trainer, state, batch, learn(trainer, state, batch))
 
 
 def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
     """What the rule makes of a minibatch."""
-    v, weight, _ = batch
-    start = starts(trainer, state, batch)
-    key = jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
-    return trainer.rule.at(state.step).learn(trainer.F, state.theta, v, start, key, weight)
+    start, key = starts(trainer, state, batch), _key(state)
+    return trainer.rule.at(state.step).learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
 
 
 def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
@@ -204,18 +223,54 @@ def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
 
 def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
     """The state after a minibatch of which the rule has learned this; a device has no part in it."""
-    v, weight, slot = batch
-    updates, optimizer = trainer.optimizer.update(learned.gradient, state.optimizer, state.theta)
+    sums = _tally(trainer, state.theta, batch, learned)
+    return _change(trainer, state, batch.slot, learned.gradient, learned.state, sums)
+
+
+def _key(state: TrainState) -> Key:
+    """Of what is random in the next minibatch."""
+    return jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
+
+
+def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
+    """`update` on a mesh: each device learns from its rows, and one sum over the devices makes the gradient of all."""
+    batch = fill_up(batch, mesh)._replace(slot=fill_up(batch.slot, mesh, NOWHERE))
+    start, key = starts(trainer, state, batch), _key(state)
+    rule = trainer.rule.at(state.step)
+
+    def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
+        batch, start = rows
+        weight = jnp.sum(batch.weight)
+        used = jnp.where(weight > 0, batch.weight, 1)  # of rows that weigh nothing, an average is none
+        learned = rule.learn(trainer.F, state.theta, batch.v, start, key, used)
+        gradient = jax.tree.map(lambda g: (weight * g).astype(g.dtype), learned.gradient)
+        return (gradient, _tally(trainer, state.theta, batch, learned)), learned.state
+
+    (gradient, sums), settled = spread(mesh, one, (batch, start), key)
+    gradient = jax.tree.map(lambda g: (g / sums["count"]).astype(g.dtype), gradient)
+    return _change(trainer, state, batch.slot, gradient, settled, sums)
+
+
+def _tally(trainer: Trainer, theta: Theta, batch: Batch, learned: Learned) -> dict[str, Any]:
+    """What is added up over the examples of an epoch: their weights, and what was measured of each."""
+    v, weight, _ = batch
+    measured = {name: learned.measured[name] for name in trainer.rule.measures}
+    return {
+        "count": jnp.sum(weight),
+        "metrics": _sums(trainer, theta, v, learned.state, weight) | _total(measured, weight),
+        "settling": _settling(learned, weight),
+    }
+
+
+def _change(
+    trainer: Trainer, state: TrainState, slot: Array, gradient: Theta, settled: State, sums: dict[str, Any]
+) -> TrainState:
+    """The state after a minibatch with this gradient, whose free states have settled here."""
+    updates, optimizer = trainer.optimizer.update(gradient, state.optimizer, state.theta)
     particles = state.particles
     if trainer.persistent:  # the slot of a padding row lies beyond the last, where nothing is written
-        particles = jax.tree.map(lambda p, u: p.at[slot].set(u, mode="drop"), particles, learned.state)
-    measured = {name: learned.measured[name] for name in trainer.rule.measures}
-    sums = {
-        "count": jnp.sum(weight),
-        "metrics": _sums(trainer, state.theta, v, learned.state, weight) | _total(measured, weight),
-        "settling": _settling(learned, weight),
-        "changes": _changes(updates, state.theta) if trainer.changes else {},
-    }
+        particles = jax.tree.map(lambda p, u: p.at[slot].set(u, mode="drop"), particles, settled)
+    sums = sums | {"changes": _changes(updates, state.theta) if trainer.changes else {}}
     return state._replace(
         theta=trainer.F.project(optax.apply_updates(state.theta, updates)),
         optimizer=optimizer,
@@ -238,15 +293,32 @@ def _advance(trainer: Trainer, state: TrainState, window: Window, stop: Array | 
 
 @compiled
 def _free(trainer: Trainer, theta: Theta, v: Data, start: State) -> State:
-    return trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)[0]
+    return _settle(trainer, theta, (v, start), lambda v, s: {})[1]
 
 
 @compiled
 def _measure(
     trainer: Trainer, theta: Theta, v: Data, start: State, count: Array | int
 ) -> tuple[dict[str, Array], State]:
-    s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start)
-    return _sums(trainer, theta, v, s, (jnp.arange(len(jax.tree.leaves(v)[0])) < count).astype(float)), s
+    weight = (jnp.arange(len(jax.tree.leaves(v)[0])) < count).astype(float)
+    return _settle(trainer, theta, (v, start, weight), lambda v, s, weight: _sums(trainer, theta, v, s, weight))
+
+
+def _settle(
+    trainer: Trainer, theta: Theta, rows: tuple[Any, ...], measure: Callable[..., dict[str, Array]]
+) -> tuple[dict[str, Array], State]:
+    """The free states of rows (v, where they begin, …), and the sums of measure(v, s, …) over them."""
+
+    def one(rows: tuple[Any, ...], key: Key | None) -> tuple[dict[str, Array], State]:
+        v, start, *more = rows
+        s, _ = trainer.rule.free.settle(trainer.F, theta, v, 0.0, start, key)
+        return measure(v, s, *more), s
+
+    if trainer.mesh is None:
+        return one(rows, None)
+    count = len(jax.tree.leaves(rows)[0])
+    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # which None stands for
+    return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
 def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:

@@ -1,0 +1,67 @@
+"""Two processes that train together beside one alone."""
+
+import os
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.apart import apart
+from benchmarks.nets import recipe
+from benchmarks.report import Report
+from benchmarks.timing import spread
+from eqprop.cluster import Place, Watch, join
+from eqprop.train import Shuffled, mesh
+
+TEXT = """
+The default recipe on 784-500-500-500-10, by two processes with a core each, which share minibatches of 200, and by the
+first of them alone with minibatches of 100, in turns. Examples per second, and the ratio of two turns that follow each
+other: 2 would be had if the sum of the gradients took no time. It goes through the loopback network here, by Gloo.
+"""
+BATCH, HIDDEN = 100, 3
+
+
+def run(short: bool) -> Report:
+    minibatches, rounds = (10, 5) if short else (40, 15)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        coordinator = f"127.0.0.1:{server.getsockname()[1]}"
+    cores = sorted(os.sched_getaffinity(0))[-2:]
+    calls = [f"parallel.measure({coordinator!r}, {process}, {minibatches}, {rounds})" for process in range(2)]
+    with ThreadPoolExecutor() as pool:
+        (together, alone), _ = pool.map(apart, calls, [{cores[0]}, {cores[-1]}])
+    ratios = [a / b for a, b in zip(together, alone, strict=True)]
+    row = {
+        "network": "784-500-500-500-10",
+        "together, examples/s": spread(together),
+        "alone, examples/s": spread(alone),
+        "ratio": spread(ratios),
+    }
+    return Report("Two processes beside one", TEXT, [row])
+
+
+def measure(coordinator: str, process: int, minibatches: int, rounds: int) -> tuple[list[float], list[float]]:
+    """Examples per second together and alone, in each round; the second process has no turn alone."""
+    place = Place(coordinator, 2, process)
+    join(place)
+    with Watch(place, print):
+        x = jax.random.uniform(jax.random.key(1), (2 * minibatches * BATCH, 784))
+        y = jax.nn.one_hot(jnp.arange(len(x)) % 10, 10)
+        runs = {}
+        for name, size, devices in (("together", 2 * BATCH, mesh()), ("alone", BATCH, None)):
+            net, trainer = recipe(HIDDEN, batch_size=size).assemble(784, 10, minibatches)
+            trainer = replace(trainer, mesh=devices)
+            feed = Shuffled((x[: minibatches * size], y[: minibatches * size]), size)
+            state = trainer.init(net.init(jax.random.key(0)), feed, jax.random.key(2))
+            runs[name] = (trainer, state, feed, size)
+        speeds: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(rounds + 1):
+            for name, (trainer, state, feed, size) in runs.items():
+                if name == "alone" and process:
+                    continue
+                began = time.perf_counter()
+                jax.block_until_ready(trainer.advance(state, feed, minibatches))
+                speeds[name].append(minibatches * size / (time.perf_counter() - began))
+    return speeds["together"][1:], speeds["alone"][1:]
