@@ -47,7 +47,8 @@ def keep_programs(folder: Path) -> None:
 
     Nothing changes where the user has chosen a folder for JAX, or switched its cache off.
     """
-    if jax.config.jax_compilation_cache_dir is None and jax.config.jax_enable_compilation_cache:
+    chosen: Any = jax.config
+    if chosen.jax_compilation_cache_dir is None and chosen.jax_enable_compilation_cache:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -92,7 +92,7 @@ def rule(kind: Any, settle: Any, beta: float = 1e-4) -> Any:
 
 
 CASES = [
-    ("directed", lambda: directed("hard_sigmoid")),
+    slow("directed", lambda: directed("hard_sigmoid")),
     slow("directed, another seed", lambda: directed("hard_sigmoid", seed=5)),
     slow("directed, tanh", lambda: directed("tanh")),
     slow("fixed feedback", lambda: directed("hard_sigmoid", fixed=True)),

@@ -66,6 +66,7 @@ def test_steps_of_the_second_phase_are_those_of_backpropagation_through_time(nam
     assert claim.picture(finding).axes
 
 
+@pytest.mark.slow
 def test_feedback_through_other_weights_is_noticed() -> None:
     untied = subject(SHALLOW, Untied(**EXACT))
     found = failed(ErrorsTravelBackwards(Untied(steps=2000, epsilon=0.005)).check(untied))

@@ -452,6 +452,7 @@ def drawn_offset(layer: str) -> float:
     return float(np.sqrt(np.mean(np.square(drawn))))
 
 
+@pytest.mark.slow
 def test_the_certificate_measures_what_the_bench_was_given() -> None:
     writing = {"noise": 0.03, "lifetime": 1e3, "reset": NET.least}
     with bench.Session(simulated(noise=0.004, offset_spread=0.005, writing=writing)) as session:

@@ -94,6 +94,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_train_makes_circuits_of_devices(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     every = conductances(trained)
     assert every.min() >= np.float32(0.001) and every.max() <= np.float32(0.2)

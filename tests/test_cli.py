@@ -469,7 +469,9 @@ def test_help_shows_the_defaults_of_the_network_that_is_asked_for(
 SWITCHES = [name for name, value in PRESETS["digits"].flat().items() if isinstance(value, bool)]
 
 
-@pytest.mark.parametrize("words", [("digits",), ("cifar10",), ("fashion", "--net", "conv")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", slow_but([("digits",), ("cifar10",), ("fashion", "--net", "conv")], ("digits",)), ids=" ".join
+)
 def test_a_switch_can_be_turned_on_and_off_whatever_its_default(words: tuple[str, ...]) -> None:
     """What is asked for holds, though it is the default of the data set, or of the network, anyway."""
     for value in (True, False):
@@ -541,6 +543,7 @@ def test_networks_for_images_have_the_channels_of_their_preset_or_those_asked_fo
     assert channels("--hidden", "500") == ((500,), 2 * bool(usual.gains))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "options", "joined"),
     [

@@ -68,7 +68,7 @@ def one_hot(label: int) -> jax.Array:
     return jax.nn.one_hot(jnp.array([label]), 10)
 
 
-@pytest.mark.parametrize("relaxation", RELAXATIONS)
+@pytest.mark.parametrize("relaxation", slow_but(RELAXATIONS, "block"))
 @pytest.mark.parametrize("nudge", slow_but(NUDGES, "symmetric"))
 @pytest.mark.parametrize("example", slow_but([0, 82], 82))
 def test_every_frame_is_the_librarys(page: Any, relaxation: str, nudge: str, example: int) -> None:

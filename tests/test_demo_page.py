@@ -308,6 +308,7 @@ def test_it_dreams_and_wakes(visit: Any) -> None:
     page.wait_for_function("document.querySelector('.phase').textContent === 'Free phase'")
 
 
+@pytest.mark.slow
 def test_an_address_holds_everything(visit: Any) -> None:
     page = visit("#in=e5&target=2&side=gradient~one-sided~0.4&hold=hidden~3~0.5&at=20&view=triple&speed=15")
     sync_api.expect(page.locator(".which")).to_contain_text("example 5: ")

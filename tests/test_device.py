@@ -297,6 +297,7 @@ def apart(a: Any, b: Any) -> float:
     return max(float(jnp.abs(u - w).max()) for u, w in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nudge", [ep.Symmetric(0.2), slow(ep.OneSided(0.2))], ids=["symmetric", "one-sided"])
 def test_a_rule_compares_what_is_read_and_the_network_goes_on_from_what_is(nudge: ep.Nudge) -> None:
     exact = ep.EquilibriumPropagation(nudge, **SWEEPS)(F, THETA, V, REST)

@@ -162,6 +162,7 @@ def test_a_process_reads_its_rows_of_every_minibatch_and_no_others() -> None:
     assert sorted(seen) == list(range(103))
 
 
+@pytest.mark.slow
 def test_views_of_a_process_are_those_of_the_whole() -> None:
     x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
     v = (x, np.zeros((40, 1), np.float32))
@@ -242,6 +243,7 @@ def test_a_folder_is_a_data_set(digits: Path) -> None:
         data.load("./birds")
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_on_a_folder(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     settings = ["--hidden", 30, "--epochs", 3, "--batch-size", 10, "--learning-rate", 0.005]

@@ -86,6 +86,7 @@ def test_it_writes_its_report_and_goes_on_where_it_was_left(
         assert f"{option[0]} with --resume" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_minutes_end_a_training_early(tmp_path: Path) -> None:
     folder = tmp_path / "all"
     options = [*TINY, "--methods", "backpropagation", "--minutes", "0.00001", "--run-dir", folder]

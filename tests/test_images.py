@@ -115,6 +115,7 @@ def test_block_descent_without_over_relaxation_never_raises_the_energy(name: str
     assert (path.energy[:, 0] - path.energy[:, -1] > 0.01).all()
 
 
+@pytest.mark.slow
 def test_the_coupling_of_softmax_pooling_is_a_bound_and_needed() -> None:
     """diag(c) ± ∂²Φ/∂ρ² has no negative eigenvalue; with a thirtieth of c it has."""
     synapse = ep.Convolution("a", "b", (3, 3, 1, 2), 1, 1, ep.SoftmaxPool(2))
@@ -131,6 +132,7 @@ def test_the_coupling_of_softmax_pooling_is_a_bound_and_needed() -> None:
 SIGNED = ep.Hopfield.convolutional((4, 4, 1), (3, 4), 2, pool=ep.SoftmaxPool(2), activation=ep.hard_tanh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [slow(lambda net: net), lambda net: ep.XieSeung(net, gamma=0.9), slow(ep.Directed)])
 def test_the_curvature_of_every_energy_on_pooled_layers_is_a_bound(make: Any) -> None:
     """diag(c) minus the derivative of what pulls a layer back has no negative eigenvalue; the leak alone is short."""
@@ -230,6 +232,7 @@ def test_both_derivatives_of_a_convolution_are_those_that_jax_finds(
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weigh", [False, True])
 def test_a_batch_in_parts_teaches_what_it_teaches_as_a_whole(weigh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradient, states and how they settled; also where all examples of a part weigh nothing."""
@@ -378,6 +381,7 @@ def test_images_of_the_wrong_shape_and_a_readout_without_weights_are_refused_bef
 # ---- complex states ----
 
 
+@pytest.mark.slow
 def test_the_holomorphic_nudge_gives_the_gradient_of_a_smooth_network_for_images() -> None:
     net = ep.Hopfield.convolutional((8, 8, 1), (3, 4), activation=ep.smooth_step, pool=ep.SoftmaxPool(2))
     cost = ep.SoftmaxReadout.of(net, 3)

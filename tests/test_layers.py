@@ -146,6 +146,7 @@ class Model(eqx.Module):
         return jax.vmap(self.after)(self.settle(self.theta, h)["output"])
 
 
+@pytest.mark.slow
 def test_a_model_contains_it_and_learns() -> None:
     """In Equinox and Optax, in float32: an ensemble of two models, by `vmap` over their weights."""
     x = jax.random.uniform(jax.random.key(3), (20, 5))

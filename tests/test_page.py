@@ -153,6 +153,7 @@ def test_a_unit_shows_its_weights_and_how_they_would_change(session: Session) ->
     np.testing.assert_allclose(several.arrays["fields"].reshape(16, 64), THETA["W"]["input-hidden"].T, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_usual_rate_suits_a_network_that_is_trained() -> None:
     scene = scene_of_data("digits", say=lambda _: None, updates=126)
     assert 1e-3 < scene.rate < 10

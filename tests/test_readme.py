@@ -47,6 +47,7 @@ def test_the_makefile_has_the_two_commands() -> None:
         assert re.search(rf"^{command}:", makefile, flags=re.MULTILINE), command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is told where to draw, and leaves a picture there."""

@@ -87,6 +87,7 @@ def test_the_command_of_a_trial_is_the_trial(trial: Trial) -> None:
     assert parsed.experiment == trial.experiment
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("beta", [0.0, 0.7])
 def test_recipe_a_in_our_terms_takes_the_steps_that_it_takes_in_its_own(beta: float) -> None:

@@ -86,6 +86,7 @@ def test_its_second_phase_may_be_any_relaxation() -> None:
         assert relative(found, expected) <= 1e-6, backward
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["layered", slow("layered, tanh")])
 def test_backpropagation_through_a_long_time_is_the_implicit_gradient(name: str) -> None:
     problem = ZOO[name]
@@ -283,6 +284,7 @@ def test_the_forward_pass_is_the_minimum_of_its_energy() -> None:
 # ---- weak feedback ----
 
 
+@pytest.mark.slow
 def test_xie_and_seung_tend_to_backpropagation() -> None:
     rows = weak_feedback(ep.data.load("digits"), hidden=40)
     errors, cosines = [row["error"] for row in rows], [row["cosine"] for row in rows]

@@ -227,7 +227,7 @@ def test_acceleration_is_exact_where_a_step_shrinks_by_one_factor() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["layered", "fully connected, tanh"])
+@pytest.mark.parametrize("name", slow_but(["layered", "fully connected, tanh"], "layered"))
 @settings(max_examples=15)
 @given(seed=seeds, beta=st.floats(-0.5, 1.0))
 def test_acceleration_settles_from_anywhere_and_where_it_says(name: str, seed: int, beta: float) -> None:
@@ -391,6 +391,7 @@ def test_no_examples_settle_to_none() -> None:
     assert s.shape == info.steps.shape == (0,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "x", "apart"),
     [

@@ -204,6 +204,7 @@ def test_time_is_up_when_another_epoch_would_not_fit_in() -> None:
     assert not Reproduction("fast").time_is_up(epochs)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("digits")
 @pytest.mark.parametrize("mode", ["fast", slow("as-written"), slow("as-published")])
 def test_a_campaign_writes_its_report_and_its_results(

@@ -115,7 +115,6 @@ def test_the_core_asks_for_abilities_and_never_for_attributes_or_concrete_classe
     abstract = {
         "Ability",
         "Activation",
-        "Separation",
         "Blockwise",
         "Cost",
         "Energy",

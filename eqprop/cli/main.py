@@ -102,12 +102,17 @@ def parse(args: list[str]) -> Command:
 def _show(message: Warning | str, *_: object) -> None:
     """A warning as one line among those of the progress."""
     screen.print("[bold yellow]warning:[/]", end=" ")
-    screen.print(str(message), markup=False, highlight=False, soft_wrap=True)
+    screen.print(_printable(message), markup=False, highlight=False, soft_wrap=True)
 
 
 def explain(word: str, reason: object, status: int) -> int:
     """Say on stderr what happened and why; return the exit status."""
     with suppress(OSError):  # the terminal may be gone
         screen.print(f"[bold red]{word}:[/]", end=" ")
-        screen.print(str(reason), markup=False, highlight=False, soft_wrap=True)
+        screen.print(_printable(reason), markup=False, highlight=False, soft_wrap=True)
     return status
+
+
+def _printable(reason: object) -> str:
+    """Words that any terminal takes: half a character, as JSON can have, is written out."""
+    return str(reason).encode(errors="backslashreplace").decode()

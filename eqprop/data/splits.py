@@ -130,7 +130,7 @@ class Dataset:
         return f"<table><caption>{about}</caption>{head}{rows}</table>"
 
     @property
-    def _parts(self) -> tuple[tuple[str, Split], ...]:
+    def _parts(self) -> tuple[tuple[str, Split | FiledSplit], ...]:
         return ("train", self.train), ("valid", self.valid), ("test", self.test)
 
     @property
