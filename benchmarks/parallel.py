@@ -19,7 +19,9 @@ from eqprop.train import Shuffled, mesh
 TEXT = """
 The default recipe on 784-500-500-500-10, by two processes with a core each, which share minibatches of 200, and by the
 first of them alone with minibatches of 100, in turns. Examples per second, and the ratio of two turns that follow each
-other: 2 would be had if the sum of the gradients took no time. It goes through the loopback network here, by Gloo.
+other: 2 would be had if the sum of the gradients took no time, and cores had nothing in common. *Beside each other*:
+both at once, each for itself, without a word between them, which is what the machine's two cores have to give. The sum
+goes through the loopback network here, by Gloo.
 """
 BATCH, HIDDEN = 100, 3
 
@@ -31,26 +33,27 @@ def run(short: bool) -> Report:
     cores = sorted(os.sched_getaffinity(0))[-2:]
     calls = [f"parallel.measure({coordinator!r}, {process}, {minibatches}, {rounds})" for process in range(2)]
     with ThreadPoolExecutor() as pool:
-        (together, alone), _ = pool.map(apart, calls, [{cores[0]}, {cores[-1]}])
-    ratios = [a / b for a, b in zip(together, alone, strict=True)]
+        (together, beside, alone), _ = pool.map(apart, calls, [{cores[0]}, {cores[-1]}])
     row = {
         "network": "784-500-500-500-10",
         "together, examples/s": spread(together),
         "alone, examples/s": spread(alone),
-        "ratio": spread(ratios),
+        "together / alone": spread([a / b for a, b in zip(together, alone, strict=True)]),
+        "beside each other / alone": spread([2 * a / b for a, b in zip(beside, alone, strict=True)]),
+        "together / beside": spread([a / (2 * b) for a, b in zip(together, beside, strict=True)]),
     }
     return Report("Two processes beside one", TEXT, [row])
 
 
-def measure(coordinator: str, process: int, minibatches: int, rounds: int) -> tuple[list[float], list[float]]:
-    """Examples per second together and alone, in each round; the second process has no turn alone."""
+def measure(coordinator: str, process: int, minibatches: int, rounds: int) -> list[list[float]]:
+    """Examples per second together, at once but apart, and alone, in each round; only the first has a turn alone."""
     place = Place(coordinator, 2, process)
     join(place)
     with Watch(place, print):
         x = jax.random.uniform(jax.random.key(1), (2 * minibatches * BATCH, 784))
         y = jax.nn.one_hot(jnp.arange(len(x)) % 10, 10)
         runs = {}
-        for name, size, devices in (("together", 2 * BATCH, mesh()), ("alone", BATCH, None)):
+        for name, size, devices in (("together", 2 * BATCH, mesh()), ("beside", BATCH, None), ("alone", BATCH, None)):
             net, trainer = recipe(HIDDEN, batch_size=size).assemble(784, 10, minibatches)
             trainer = replace(trainer, mesh=devices)
             feed = Shuffled((x[: minibatches * size], y[: minibatches * size]), size)
@@ -64,4 +67,4 @@ def measure(coordinator: str, process: int, minibatches: int, rounds: int) -> tu
                 began = time.perf_counter()
                 jax.block_until_ready(trainer.advance(state, feed, minibatches))
                 speeds[name].append(minibatches * size / (time.perf_counter() - began))
-    return speeds["together"][1:], speeds["alone"][1:]
+    return [speeds[name][1:] for name in runs]
