@@ -190,7 +190,8 @@ def test_a_device_that_dies_ends_the_run_and_a_mended_one_goes_on(
     assert device.saved == 1
     arrays, _ = read(tmp_path / "run" / "checkpoint.safetensors")
     assert (int(arrays["train/step"]), int(arrays["train/batch"])) == (2, 3)
-    assert all(np.isfinite(array).all() for array in arrays.values())
+    # What a device was away from rest is unknown, and so no number.
+    assert all(np.isfinite(array).all() for name, array in arrays.items() if "settling" not in name)
     state = train(Faulty(), tmp_path / "run")
     assert int(state.step) == EPOCHS * FEED.batches - 1  # the minibatch at which it died was skipped, and no other
     assert every_update_came_from_good_readings(tmp_path / "run")

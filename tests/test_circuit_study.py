@@ -176,7 +176,7 @@ def test_a_netlist_is_refused_in_words_where_there_is_none(
         (("--net", "resistive", "--bits", "8"), "give --volts"),
         (("--net", "resistive", "--bits", "80", "--volts", "1"), "bits=80"),
         (("--net", "resistive", "--volts", "1", "2", "3"), "one for each of 2 layers"),
-        (("--net", "resistive", "--stuck", "2"), "share=2"),
+        (("--net", "resistive", "--stuck", "2"), "stuck=2.0: give a number from 0 to 1"),
         (("--net", "resistive", "--rounding", "nearest"), "rounding='nearest' does nothing"),
         (("--net", "resistive", "--reads", "4"), "reads=4 does nothing"),
         (("--net", "resistive", "--read-noise", "0.1", "--method", "through-time"), "no readings of two phases"),

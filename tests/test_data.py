@@ -280,7 +280,7 @@ def test_folder_that_does_not_do(
 
     (folder / TRAIN_IMAGES).unlink()
     (folder / TRAIN_IMAGES).mkdir()
-    with pytest.raises(InputError, match=f"{TRAIN_IMAGES} cannot be read"):
+    with pytest.raises(InputError, match=f"{TRAIN_IMAGES} is no file"):
         act("mnist", folder=folder)
     assert not source.asked
 

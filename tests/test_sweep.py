@@ -204,7 +204,7 @@ def test_settings_that_diverge_or_do_not_go_together_are_told(tmp_path: Path, mo
     workshop, digits = begin(tmp_path / "bad", vary=("learning_rate=0.002,1e30", "beta=0.9,0.5"), search="grid")
     workshop.work(digits)
     assert [one.state for one in workshop.tried()] == ["done", "refused", "diverged", "refused"]
-    assert [one.why[:13] for one in workshop.tried()] == ["", "not with thos", "values are no", "not with thos"]
+    assert [one.why[:13] for one in workshop.tried()] == ["", "not with thos", "nothing is le", "not with thos"]
     page = "\n".join(sweep_page.page(workshop.sweep, workshop.tried(), pictured=False))
     assert "- Trial 1: not with those" in page
 

@@ -38,7 +38,7 @@ class Decode(eqx.Module):
     """Stored rows and classes → inputs of a shape, and one-hot targets.
 
     Numbers are data and not part of the program, as XLA would multiply by the inverse of a constant: so bytes become
-    what NumPy makes of them, to the bit.
+    what NumPy makes of them, up to the rounding of one division.
     """
 
     shape: tuple[int, ...] = eqx.field(static=True)

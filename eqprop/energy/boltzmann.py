@@ -1,5 +1,7 @@
 """The Boltzmann machine: binary units that follow the distribution of their energy (section 4.2)."""
 
+from math import inf
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +41,11 @@ class BoltzmannMachine(Variant, Binary):
     def space(self) -> Space:
         """Units are 0 or 1, and their means lie between."""
         return Space(self.net.shapes, 0.0, 1.0)
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Inputs enter as they are."""
+        return -inf, inf
 
     @property
     def enumerated(self) -> int:

@@ -151,7 +151,10 @@ def save(run: Run, setup: Setup, progress: Progress, history: list[Record], conf
 
 def predictor(setup: Setup) -> Trainer | None:
     """What predicts from inputs as they come, for `eqprop.load`; None where they have to be normalised first."""
-    return None if setup.experiment.images.normalise else replace(tester(setup), mesh=None)
+    if setup.experiment.images.normalise:
+        return None
+    trainer = tester(setup)
+    return trainer if trainer.mesh is None else replace(trainer, mesh=None)
 
 
 def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment: Experiment) -> None:

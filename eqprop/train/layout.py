@@ -24,8 +24,8 @@ def mesh(devices: int | None = None, *, units: int = 1) -> Mesh:
     devices: how many of each process; None: all.
     units: over so many devices the weights are spread, for layers that do not fit on one; the rest share the examples.
 
-        >>> mesh(1).shape
-        OrderedDict({'examples': 1, 'units': 1})
+        >>> dict(mesh(1).shape)
+        {'examples': 1, 'units': 1}
     """
     there, each = jax.devices(), jax.local_device_count()
     if devices is not None and (not isinstance(devices, int) or not 1 <= devices <= each):
