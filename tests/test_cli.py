@@ -580,7 +580,7 @@ def test_other_architectures_learn(architecture: str) -> None:
 def test_settings_survive_json(name: str) -> None:
     of_circuits = {key for key, (_, needed) in CHANGES.items() if needed.get("architecture") == "resistive"}
     values = {key: value for key, (value, _) in CHANGES.items() if key not in of_circuits}
-    values |= CONV | {"balance": False, "carry": False}
+    values |= CONV | {"balance": False, "carry": False, "surrogate": False, "tune": False}
     changed = replace(experiment(values | {"method": "negative"}), dataset=name)
     circuit = replace(experiment({key: CHANGES[key][0] for key in of_circuits} | RANGE), dataset=name)
     for settings in (PRESETS[name], changed, circuit):
