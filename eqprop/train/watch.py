@@ -50,7 +50,7 @@ class Watch:
     def _problem(self, state: TrainState, feed: Feed) -> str | None:
         whole = _sums(state)
         count = whole["count"]
-        if whole.get("moving", 0.0) > count / 2:
+        if whole.get("moving", 0.0) > count / 2 and self._flat(whole):  # phases that are cut short learn all the same
             return (
                 f"{whole['moving'] / count:.0%} of the examples do not come to rest: after "
                 f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
@@ -80,12 +80,15 @@ class Watch:
         """Whether the second half of the epoch had the error of a guess, and costs as in the first half."""
         if not self.half.get("error") or not (classes := self._classes(feed, state)):
             return False
-        late = {name: total - self.half[name] for name, total in whole.items()}
-        guess = 1 - 1 / classes
-        if late["count"] < MANY:
+        late, error = (whole[name] - self.half[name] for name in ("count", "error"))
+        return late >= MANY and error >= CHANCE * (1 - 1 / classes) * late and self._flat(whole)
+
+    def _flat(self, whole: dict[str, float]) -> bool:
+        """Whether costs in the second half of the epoch were as in the first."""
+        if not self.half.get("count"):
             return False
-        flat = late["cost"] / late["count"] >= STILL * self.half["cost"] / self.half["count"]
-        return flat and late["error"] / late["count"] >= CHANCE * guess
+        late, cost = (whole[name] - self.half[name] for name in ("count", "cost"))
+        return cost / late >= STILL * self.half["cost"] / self.half["count"]
 
     def _classes(self, feed: Feed, state: TrainState) -> int:
         """How many outputs there are to choose from; 0 if F does not say what it predicts."""
