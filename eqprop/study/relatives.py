@@ -62,7 +62,8 @@ class Comparison(Campaign):
 
         Outputs have targets inside of their bounds, and begin at the mean of these: where they rest at a bound, an
         exact gradient is 0, and a push away from the target moves nothing. Phases come closer to rest than in `eqprop
-        train`: to contrast a free phase with another, it has to be finished.
+        train`: to contrast a free phase with another, it has to be finished. Where weights move within a phase, it
+        keeps the short steps that they need.
         """
         usual = preset(dataset, method)
         learning = replace(
@@ -76,7 +77,9 @@ class Comparison(Campaign):
             usual,
             network=replace(usual.network, bias=0.26),
             cost=CostOptions(targets=(0.2, 0.8)),
-            settling=SettlingOptions(beta=0.25, free_steps=10, nudged_steps=6),
+            settling=usual.settling
+            if usual.method.moving
+            else SettlingOptions(beta=0.25, free_steps=10, nudged_steps=6),
             learning=learning,
         )
 
