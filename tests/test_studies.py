@@ -37,7 +37,7 @@ def digits(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(split, x=np.pad(split.x, ((0, 0), (0, 784 - 64))))
 
     parts = {part: widened(getattr(small, part)) for part in ("train", "valid", "test")}
-    monkeypatch.setattr(data, "load", lambda *_: replace(small, **parts))
+    monkeypatch.setattr(data, "load", lambda *_: replace(small, shape=(28, 28), **parts))
     beta, row = PUBLISHED[1]
     monkeypatch.setitem(PUBLISHED, 1, (beta, replace(row, hidden=(8,))))
 

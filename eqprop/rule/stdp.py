@@ -29,7 +29,7 @@ class Plasticity(Observer):
 
     def init(self, settling: Settling) -> Theta:
         """Nothing is learned yet."""
-        return jax.tree.map(jnp.zeros_like, self.theta)
+        return jax.tree.map(lambda w: jnp.zeros(w.shape, w.dtype), self.theta)  # wherever θ lies
 
     def __call__(self, seen: Theta, before: Settling, after: Settling) -> Theta:
         rho, change = jax.vmap(lambda s, new: self.activity(s, new))(before.s, after.s)
