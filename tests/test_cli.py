@@ -495,6 +495,7 @@ RECORDS = ("changes", "surrogate")  # options that only add to the history
 NUMBERS = ("gain", "bias", "targets", "beta", "omega", "learning_rate", "decay", "epochs", "shuffle", "seed")
 
 
+@pytest.mark.filterwarnings("ignore::eqprop.LearningWarning")  # tiny networks, in trainings that are short
 @pytest.mark.parametrize("name", slow_but((name for name in CHANGES if name not in RECORDS), *NUMBERS))
 def test_every_option_changes_what_is_learned(name: str) -> None:
     value, where = CHANGES[name]
