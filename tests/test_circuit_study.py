@@ -41,6 +41,7 @@ def test_an_unknown_effect_is_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::eqprop.LearningWarning")  # which the noise deserves
 def test_a_bench_with_noise_learns_less_than_one_without() -> None:
     digits = data.load("digits")
     question = circuits.Question(epochs=3)
