@@ -311,7 +311,9 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     monkeypatch.setattr(
         rates.data,
         "load",
-        lambda *_: replace(small, train=replace(small.train, x=wide), valid=replace(small.train, x=wide)[:50]),
+        lambda *_: replace(
+            small, shape=(28, 28), train=replace(small.train, x=wide), valid=replace(small.train, x=wide)[:50]
+        ),
     )
     monkeypatch.setattr(rates, "NUDGES", dict(list(rates.NUDGES.items())[1:]))
     monkeypatch.setattr(rates, "SCALES", {"one rate": (0.05, 1e9), "the paper's rates": (1.0,)})
