@@ -122,6 +122,7 @@ def test_its_error_is_of_second_order_in_the_nudge(make: Any) -> None:
     assert 80 < errors[0] / errors[1] < 120
 
 
+@pytest.mark.slow
 def test_exchanged_weights_are_the_added_force() -> None:
     """Away from s⁰ too, for clipped activations: −(J − Jᵀ)(s − s⁰), by automatic differentiation."""
     F, theta, v, rest, settle = directed("hard_sigmoid")

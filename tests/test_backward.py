@@ -76,6 +76,7 @@ def test_feedback_through_other_weights_is_noticed() -> None:
     assert any("s/hidden" in what for what in found)
 
 
+@pytest.mark.slow
 def test_time_that_runs_at_another_pace_is_noticed() -> None:
     found = failed(ErrorsTravelBackwards(Hurried(steps=2000, epsilon=0.005)).check(subject(SHALLOW)))
     assert found == ["output relative to t^1/1! δ_0", "hidden relative to t^2/2! δ_1"]
@@ -84,6 +85,7 @@ def test_time_that_runs_at_another_pace_is_noticed() -> None:
     assert all("steps of s/" in what for what in found)
 
 
+@pytest.mark.slow
 def test_the_law_is_of_layered_networks() -> None:
     claim = ErrorsTravelBackwards()
     assert claim.applies(subject(SHALLOW))

@@ -71,6 +71,7 @@ def test_voltages_are_read_as_readings_are_with_another_offset_for_each_way_to_p
     assert (np.asarray(device.settle(X, None).readings["hidden"]) == free).all()
 
 
+@pytest.mark.slow
 def test_sources_and_diodes_that_differ_are_what_the_library_settles_too() -> None:
     spread = diode_spread({"hidden": 4}, 0.5)
     options: dict[str, Any] = {"gain": 8.0, "diode": ep.Shockley(1e-3, 2.0), "source_resistance": 2.0}
@@ -145,6 +146,7 @@ def test_the_gradient_is_taken_where_the_device_is_and_not_where_it_should_be() 
 # ---- training ----
 
 
+@pytest.mark.slow
 def test_a_device_learns_and_its_wish_is_kept_between_the_states_that_it_has() -> None:
     with bench.Session(simulated(bits=10, noise=0.002, writing={"states": 32, "noise": 0.01})) as session:
         made = trainer(session)
@@ -187,6 +189,7 @@ def test_a_log_that_was_cut_short_is_read_and_added_to(tmp_path: Path) -> None:
     assert [entry["event"] for entry in bench.read_log(path)] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_device_that_takes_one_example_at_a_time_learns_the_same() -> None:
     def solve(net: ep.Resistive, theta: Any, x: np.ndarray, beta: float, y: np.ndarray | None) -> Mapping[str, Any]:
         aim = np.zeros((1, 2), np.float32) if y is None else y[None]
@@ -201,6 +204,7 @@ def test_a_device_that_takes_one_example_at_a_time_learns_the_same() -> None:
     assert apart(*grads) < 1e-2
 
 
+@pytest.mark.slow
 def test_readings_are_averaged() -> None:
     scatter = []
     for repeats in (1, 16):
@@ -239,7 +243,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return outcome(folder)
 
 
-@pytest.mark.parametrize("stops", [[1], [3, 4], [5, 8, 9]], ids=str)
+@pytest.mark.parametrize("stops", [slow([1]), slow([3, 4]), [5, 8, 9]], ids=str)
 def test_a_run_that_is_interrupted_ends_with_the_weights_of_one_left_alone(
     tmp_path: Path, whole: Any, stops: list[int]
 ) -> None:

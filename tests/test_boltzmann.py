@@ -20,6 +20,7 @@ import eqprop as ep
 from eqprop.energy import BoltzmannMachine
 from eqprop.relax import Gibbs
 from eqprop.rule import BoltzmannLearning, BoltzmannLikelihood, ContrastiveDivergence
+from marks import slow, slow_but
 
 NETS = {
     "one hidden": ep.Hopfield.layered(3, 4, 2),
@@ -29,7 +30,7 @@ NETS = {
     ),
     "no hidden": ep.Hopfield.layered(3, 2),
 }
-SAMPLED = ["one hidden", "deep", "skip"]
+SAMPLED = slow_but(["one hidden", "deep", "skip"], "one hidden")
 KEYS = 2000
 
 
@@ -118,7 +119,7 @@ def estimates(rule: Any, F: Any, theta: Any, v: Any, s: Any, weight: Any = None,
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", slow_but(NETS, "one hidden", "no hidden"))
 def test_likelihood_and_its_gradient_are_exact(name: str) -> None:
     F, theta, v, oracles = setting(name)
     likelihood = jax.jit(jax.vmap(F.energy.log_likelihood, (None, 0, 0)))
@@ -179,7 +180,7 @@ def test_boltzmann_learning_is_unbiased(name: str) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["one hidden", "deep"])
+@pytest.mark.parametrize("name", slow_but(["one hidden", "deep"], "one hidden"))
 def test_short_chains_are_the_sweeps_they_should_be(name: str) -> None:
     """From ones, which few sweeps do not forget: what PCD and CD-k expect is known from the transitions."""
     F, theta, v, oracles = setting(name)
@@ -198,6 +199,7 @@ def test_short_chains_are_the_sweeps_they_should_be(name: str) -> None:
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_contrastive_divergence_is_biased_and_less_so_with_more_sweeps() -> None:
     F, theta, v, oracles = setting("one hidden", scale=3.0)
     exact = np.mean([o.gradient(o.p(output=y)) - o.gradient(o.p()) for o, y in zip(oracles, v[1], strict=True)], axis=0)
@@ -214,8 +216,8 @@ def test_contrastive_divergence_is_biased_and_less_so_with_more_sweeps() -> None
     ("rule", "persistent"),
     [
         (ContrastiveDivergence(), False),
-        (BoltzmannLearning(clamped=Gibbs(0, 1), chain=Gibbs(4, 1)), True),
-        (BoltzmannLikelihood(), False),
+        slow(BoltzmannLearning(clamped=Gibbs(0, 1), chain=Gibbs(4, 1)), True),
+        slow(BoltzmannLikelihood(), False),
     ],
     ids=["CD", "PCD", "exact"],
 )

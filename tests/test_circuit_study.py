@@ -109,6 +109,7 @@ def test_train_makes_circuits_of_devices(trained: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["net"] == "64-6-10-resistive"
 
 
+@pytest.mark.slow
 def test_devices_go_on_where_they_were(trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert run("train", "digits", *SMALL, *DEVICES, "--epochs", "1", "--run-dir", folder) == 0
@@ -134,6 +135,7 @@ def test_the_options_of_devices_reach_what_writes_and_reads() -> None:
 
 
 @pytest.mark.skipif(not ep.spice.installed(), reason="ngspice is not installed: apt-get install ngspice")
+@pytest.mark.slow
 def test_a_trained_circuit_is_written_for_spice_and_compared(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_a_run_takes_fewer_epochs_than_planned_but_not_than_begun_and_says_so(
     assert "no fewer than were begun" in " ".join(capsys.readouterr().out.replace("│", "").split())
 
 
+@pytest.mark.slow
 def test_every_data_set_of_the_registry_is_known_to_the_commands() -> None:
     """One that is added in the registry can be fetched and trained on: nothing else lists them."""
     program = """
@@ -566,7 +567,7 @@ def test_other_architectures_have_rates_pictures_and_a_name(
     assert run("evaluate", str(folder), "--json") == 0
 
 
-@pytest.mark.parametrize("architecture", ["skip", "fully-connected"])
+@pytest.mark.parametrize("architecture", slow_but(["skip", "fully-connected"], "skip"))
 def test_other_architectures_learn(architecture: str) -> None:
     of = preset("digits", architecture=architecture)
     learning = replace(of.learning, train=600, epochs=6, learning_rate=(0.005,))

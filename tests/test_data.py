@@ -756,6 +756,7 @@ def check_28_by_28(got: data.Dataset) -> None:
     assert got.train.x.dtype == np.float32 and got.train.x.min() == 0.0 and got.train.x.max() == 1.0
 
 
+@pytest.mark.slow
 def test_mnist_is_the_real_one() -> None:
     try:
         got = data.load("mnist")

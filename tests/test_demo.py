@@ -165,6 +165,7 @@ def test_modules_can_be_joined(tmp_path: Path) -> None:
     subprocess.run(["node", "--check", str(joined)], check=True)
 
 
+@pytest.mark.slow
 def test_the_data_are_the_librarys(page: Any) -> None:
     digits = ep.data.load("digits")
     reply = ask(page, "examples", order="given", first=0, count=100)

@@ -62,6 +62,7 @@ def test_devices_have_as_many_states_as_were_given() -> None:
         np.testing.assert_allclose(np.round((now - 0.05) * 15 / 0.95), (now - 0.05) * 15 / 0.95, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_is_below_half_a_level_is_lost_unless_it_is_rounded_well() -> None:
     """Levels of 0.1, and 30 updates of 0.02, a fifth of a level."""
     w, changes = jnp.full(MANY, 0.2), [0.02] * 30
@@ -179,6 +180,7 @@ ALL: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_all_of_it_follows_from_the_seed() -> None:
     def after(seed: int) -> np.ndarray:
         return write(Writing(**ALL | {"parts": (), "seed": seed}).behind(optax.sgd(0.1)), jnp.full(50, 0.5), 1.0, -2.0)[
@@ -320,7 +322,7 @@ CLAMPED: dict[str, Any] = {"free": ep.Block(8, omega=1.0), "clamped": ep.Block(8
     "rule",
     [
         slow(lambda reading: ep.ContrastiveHebbian(**CLAMPED, reading=reading)),
-        lambda reading: ep.CoupledLearning(0.5, **CLAMPED, reading=reading),
+        slow(lambda reading: ep.CoupledLearning(0.5, **CLAMPED, reading=reading)),
         slow(lambda reading: ep.VectorField(ep.OneSided(0.2), **SWEEPS, reading=reading)),
     ],
     ids=["contrastive Hebbian", "coupled learning", "vector field"],
@@ -332,6 +334,7 @@ def test_other_rules_of_two_phases_read_too(rule: Any) -> None:
     assert apart(exact.gradient, rule(Readings())(F, THETA, V, REST).gradient) < 1e-5
 
 
+@pytest.mark.slow
 def test_read_noise_cancels_on_average() -> None:
     """The squares of independent noise are alike in both phases."""
     exact = ep.EquilibriumPropagation(ep.Symmetric(0.2), **SWEEPS)(F, THETA, V, REST).gradient

@@ -44,6 +44,7 @@ DOCUMENTED: dict[ModuleType, list[str]] = {
     eqprop.sklearn: eqprop.sklearn.__all__,
     eqprop.spice: [name for name in eqprop.spice.__all__ if callable(getattr(eqprop.spice, name))],
 }
+LONG = ("rule.layer", "sklearn.classifier", "sklearn.regressor", "train.epochs")  # they train
 EXAMPLES = (
     "cluster.joining",
     "device.base",
@@ -176,7 +177,7 @@ def methods(cls: type) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
-@pytest.mark.parametrize("module", EXAMPLES)
+@pytest.mark.parametrize("module", slow_but(EXAMPLES, *(name for name in EXAMPLES if name not in LONG)))
 def test_the_examples_of_docstrings_are_true(module: str) -> None:
     done = doctest.testmod(importlib.import_module(f"eqprop.{module}"))
     assert done.attempted and not done.failed

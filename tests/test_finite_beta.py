@@ -51,6 +51,7 @@ def test_at_a_finite_β_it_is_the_gradient_of_the_surrogate(nudge: ep.Nudge) -> 
     assert np.linalg.norm(flat(learned.gradient) - exact) > 1e-3 * np.linalg.norm(exact)  # of the cost it is not
 
 
+@pytest.mark.slow
 def test_the_surrogate_is_in_the_history_if_asked_for() -> None:
     net = ep.Hopfield.layered(4, 6, 3, activation=ep.tanh)
     F, feed = ep.Total(net, ep.SquaredError()), ep.Shuffled((jnp.full((6, 4), 0.5), jnp.eye(3)[jnp.arange(6) % 3]), 3)
@@ -76,6 +77,7 @@ def problem() -> tuple[Any, Any, Any]:
     return theta, (x, y), NET.rest(40)
 
 
+@pytest.mark.slow
 def test_the_β_that_is_chosen_errs_little_more_than_the_best() -> None:
     """Noise of reading grows as 1/β, and units that reach a bound turn the gradient: both seen without the truth."""
     theta, v, rest = problem()

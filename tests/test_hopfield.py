@@ -9,6 +9,7 @@ import pytest
 
 import eqprop as ep
 from eqprop.verification.zoo import HOPFIELD
+from marks import slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -38,7 +39,7 @@ def drawn(name: str) -> tuple[Any, Any, Any, Any]:
     return problem.F.energy, theta, x[0], s
 
 
-@pytest.mark.parametrize("name", HOPFIELD)
+@pytest.mark.parametrize("name", slow_but(HOPFIELD, "layered, sigmoid", "fully connected"))
 def test_the_energy_is_the_papers_double_sum(name: str) -> None:
     """E(u) = ½ Σ u_i² − ½ Σ_{i≠j} W_ij ρ(u_i) ρ(u_j) − Σ b_i ρ(u_i), less the constants of the inputs."""
     net, theta, x, s = drawn(name)
@@ -60,6 +61,7 @@ def test_the_energy_is_the_papers_double_sum(name: str) -> None:
     assert net(theta, x, s) == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_inputs_does_not_matter() -> None:
     """Permutation-invariant: shuffled inputs, whose weights are shuffled alike, change neither energy nor force."""
     net, theta, x, s = drawn("layered")
@@ -72,7 +74,7 @@ def test_the_order_of_the_inputs_does_not_matter() -> None:
         np.testing.assert_allclose(forces[0][layer], forces[1][layer], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", HOPFIELD)
+@pytest.mark.parametrize("name", slow_but(HOPFIELD, "layered", "fully connected"))
 def test_the_force_is_the_leaky_integrator(name: str) -> None:
     """−∂E/∂s_i = ρ'(s_i) (Σ_j W_ij ρ(u_j) + b_i) − s_i (section 2.2)."""
     net, theta, x, s = drawn(name)
@@ -102,7 +104,7 @@ def test_the_bounds_of_an_activation_hold_and_are_tight(rho: ep.Activation) -> N
     assert bend == pytest.approx(rho.bend, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", HOPFIELD)
+@pytest.mark.parametrize("name", slow_but(HOPFIELD, "skip, sigmoid", "L2 penalty"))
 def test_the_curvature_bounds_each_block_of_the_hessian(name: str) -> None:
     """diag(c) − ∂²F/∂s_k² is positive semidefinite for every block: the condition for descent."""
     F = HOPFIELD[name].F

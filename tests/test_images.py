@@ -67,7 +67,7 @@ def test_the_interaction_of_a_convolution_is_what_it_says(kind: str | None, stri
     np.testing.assert_allclose(synapse.drive(jnp.asarray(w), rho, "b"), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("stride", "padding"), [(1, 1), (2, 0), (2, 1), (8, 2)])
+@pytest.mark.parametrize(("stride", "padding"), [(1, 1), slow(2, 0), (2, 1), slow(8, 2)])
 def test_the_derivatives_of_a_convolution_are_those_of_differences(stride: int, padding: int) -> None:
     """Both ways of automatic differentiation, by the image and by the kernel, one at a time and together."""
     image, kernel = jnp.asarray(RANDOM.normal(size=(5, 5, 2))), jnp.asarray(RANDOM.normal(size=(3, 3, 2, 3)))
@@ -153,6 +153,7 @@ def test_the_curvature_of_every_energy_on_pooled_layers_is_a_bound(make: Any) ->
     assert max(beyond) > 2  # so that steps that mind the leak alone overshoot
 
 
+@pytest.mark.slow
 def test_block_descent_on_weak_feedback_with_softmax_pooling_never_raises_the_energy() -> None:
     F = ep.Total(ep.XieSeung(SIGNED, gamma=0.9), ep.SquaredError())
     theta = jax.tree.map(lambda w: 4 * w, SIGNED.init(jax.random.key(0), gain=1.0))
@@ -163,6 +164,7 @@ def test_block_descent_on_weak_feedback_with_softmax_pooling_never_raises_the_en
     assert (path.energy[:, 0] - path.energy[:, -1] > 0.01).all()
 
 
+@pytest.mark.slow
 def test_a_network_whose_feedback_equals_its_weights_settles_as_the_symmetric_one_does() -> None:
     """With softmax pooling too: the same steps, so the same bound."""
     theta = jax.tree.map(lambda w: 4 * w, SIGNED.init(jax.random.key(0), gain=1.0))
@@ -212,7 +214,7 @@ def test_the_networks_of_the_field_have_the_shapes_that_they_have_there() -> Non
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("height", "width", "size", "padding"), [(8, 7, 3, 1), (5, 6, 1, 0), (7, 5, 2, 2), (6, 8, 4, 1)]
+    ("height", "width", "size", "padding"), [(8, 7, 3, 1), (5, 6, 1, 0), slow(7, 5, 2, 2), slow(6, 8, 4, 1)]
 )
 def test_both_derivatives_of_a_convolution_are_those_that_jax_finds(
     height: int, width: int, size: int, padding: int, stride: int
@@ -298,6 +300,7 @@ def test_a_readout_is_no_part_of_the_state_and_learns_with_the_rest() -> None:
         np.testing.assert_allclose(learned.gradient["readout"][part], expected[part], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_curvature_of_a_readout_is_a_bound() -> None:
     cost = ep.SoftmaxReadout(layer="a", units=6, classes=4)
     theta = cost.init(jax.random.key(0), gain=3.0)

@@ -106,6 +106,7 @@ def test_its_derivatives_are_those_of_the_implicit_solution(name: str, nudge: ep
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_a_chain_learns_what_a_program_of_layers_does() -> None:
     """EP within blocks and backpropagation between, by the rule and by JAX through three layers."""
     net = ep.Hopfield.layered(6, 5, 4, 5, 4, 3, activation=ep.tanh)

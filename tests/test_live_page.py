@@ -112,6 +112,7 @@ def nudge_towards(page: Any, label: str) -> None:
     until_still(page)
 
 
+@pytest.mark.slow
 def test_the_numbers_on_the_page_are_those_of_the_library(visit: Any, serving: Serving) -> None:
     page = visit(serving, "#in=e3&at=2")
     page.locator(".layer canvas").nth(1).hover(position={"x": 5, "y": 5})

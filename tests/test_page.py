@@ -13,6 +13,7 @@ import pytest
 import eqprop as ep
 from eqprop.page import Scene, Session, scene_of, scene_of_data
 from eqprop.page.messages import Reply, Request, parse
+from marks import slow_but
 
 NET = ep.Hopfield.layered(64, 16, 10)
 F = ep.Total(NET, ep.SquaredError())
@@ -53,7 +54,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", slow_but(WAYS, "block", "gradient"))
 def test_frames_are_those_of_trace(session: Session, name: str) -> None:
     reply = ask(session, "settle", input={"example": 3}, target=5, sides=[side(name, beta=0.25)])
     free, pulled, pushed = reply.words["sides"][0]["phases"]
@@ -140,6 +141,7 @@ def test_a_dream_is_a_minimum_of_the_energy_with_the_input_let_go(session: Sessi
     assert (other.arrays["0/input"][0] != reply.arrays["0/input"][0]).any()
 
 
+@pytest.mark.slow
 def test_a_unit_shows_its_weights_and_how_they_would_change(session: Session) -> None:
     given = {"input": {"example": 3}, "target": 5, "rate": 0.3, "side": side("block")}
     learned = session.scene.rule("equilibrium", "symmetric", 0.5)(F, THETA, one(3, 5), NET.rest(1))
@@ -170,6 +172,7 @@ def test_learning_moves_the_prediction_to_the_target(session: Session) -> None:
     np.testing.assert_array_equal(again.arrays["0/hidden"], before.arrays["0/hidden"])
 
 
+@pytest.mark.slow
 def test_an_address_repeats_what_was_learned_to_the_bit(session: Session) -> None:
     lesson = {"input": {"example": 3}, "target": 5, "rate": 0.1, "times": 2}
     ask(session, "train", on=True)

@@ -57,6 +57,7 @@ def largest(found: dict[str, Any]) -> float:
     return max(parts[case] * value for case, values in found.items() for value in values.values())
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     found = share(tmp_path, "--cases", "particles", processes=2)
     assert largest(found) < SINGLE, found

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHOOSE = """
 import sys, pathlib, jax
 from eqprop.compile import keep_programs
@@ -21,6 +23,7 @@ def run(folder: Path, **more: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_programs_are_kept_unless_the_user_has_chosen_another_folder(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     assert run(ours) == str(ours)

@@ -12,7 +12,7 @@ import eqprop as ep
 from eqprop.study.feedback_limit import weak_feedback
 from eqprop.study.modes import different_modes
 from eqprop.verification.zoo import ZOO, Problem, precise
-from marks import slow
+from marks import slow, slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -61,7 +61,7 @@ def exact(problem: Problem, seed: int = 3) -> tuple[Any, ...]:
     return gradient, theta, v, s
 
 
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", slow_but(RECURRENT, "layered", "user energy"))
 def test_recurrent_backpropagation_is_the_implicit_gradient_of_any_energy(name: str) -> None:
     problem = ZOO[name]
     expected, theta, v, s = exact(problem)
@@ -100,6 +100,7 @@ def test_backpropagation_through_a_long_time_is_the_implicit_gradient(name: str)
     assert errors[2] <= 1e-6
 
 
+@pytest.mark.slow
 def test_a_vector_field_that_is_a_gradient_learns_as_theorem_1_says() -> None:
     expected, theta, v, s = exact(ZOO["layered, tanh"])
     F, settled = ZOO["layered, tanh"].F, precise(True)
@@ -121,7 +122,7 @@ def directed(activation: ep.Activation = ep.hard_sigmoid) -> tuple[Any, ...]:
     return energy, ep.Total(energy, ep.SquaredError()), theta, v, rest
 
 
-@pytest.mark.parametrize("activation", [ep.hard_sigmoid, ep.tanh], ids=lambda activation: activation.name)
+@pytest.mark.parametrize("activation", [slow(ep.hard_sigmoid), ep.tanh], ids=lambda activation: activation.name)
 def test_with_equal_weights_it_is_the_hopfield_network(activation: ep.Activation) -> None:
     energy, F, theta, v, rest = directed(activation)
     theta["V"] = {synapse: theta["W"][synapse] for synapse in theta["V"]}
@@ -132,7 +133,7 @@ def test_with_equal_weights_it_is_the_hopfield_network(activation: ep.Activation
     assert float(energy.angle(theta)) <= 1e-5
 
 
-@pytest.mark.parametrize("activation", [ep.hard_sigmoid, ep.tanh], ids=lambda activation: activation.name)
+@pytest.mark.parametrize("activation", [slow(ep.hard_sigmoid), ep.tanh], ids=lambda activation: activation.name)
 def test_its_true_gradient_is_had_by_recurrent_backpropagation(activation: ep.Activation) -> None:
     energy, F, theta, v, rest = directed(activation)
     assert float(energy.angle(theta)) > 60
@@ -152,6 +153,7 @@ def test_its_true_gradient_is_had_by_recurrent_backpropagation(activation: ep.Ac
     assert flat(update) @ flat(found) > 0
 
 
+@pytest.mark.slow
 def test_each_weight_learns_from_what_is_before_and_after_it() -> None:
     energy, F, theta, v, rest = directed()
     beta, relaxation = 1e-4, ep.Block(5000, 1e-13)
@@ -187,8 +189,8 @@ def descend(net: ep.Hopfield, theta: Any, x: Any, s: Any, held: Any) -> Any:
     return jax.lax.fori_loop(0, 4000, step, s | held)
 
 
-@pytest.mark.parametrize("eta", [1.0, 0.2])
-@pytest.mark.parametrize("activation", [ep.hard_sigmoid, ep.tanh], ids=lambda activation: activation.name)
+@pytest.mark.parametrize("eta", [1.0, slow(0.2)])
+@pytest.mark.parametrize("activation", [slow(ep.hard_sigmoid), ep.tanh], ids=lambda activation: activation.name)
 def test_the_contrast_is_hebbian(activation: ep.Activation, eta: float) -> None:
     net = ep.Hopfield.layered(4, 6, 5, 3, activation=activation)
     theta, v, rest = draw(net)
@@ -219,6 +221,7 @@ def test_it_is_the_gradient_of_its_objective() -> None:
     assert flat(gradient) @ flat(direction) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_learning_deteriorates_where_the_phases_end_in_different_modes() -> None:
     """Descending J_CHL < 0, contrastive Hebbian learning raises the cost that the others bring to 0 (section 4.1)."""
     learned = different_modes()

@@ -233,6 +233,7 @@ def test_a_campaign_writes_its_report_and_its_results(
 
 
 @pytest.mark.usefixtures("digits")
+@pytest.mark.slow
 def test_a_finished_campaign_goes_on_to_more_epochs_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "all"
     options = ["--nets", "1", "--seeds", "1", "--train", "200", "--valid", "100"]

@@ -26,6 +26,7 @@ from eqprop.cli.train import Train
 from eqprop.study import Experiment, perform
 from eqprop.train import epochs
 from eqprop.train.trainer import _advance
+from marks import slow, slow_but
 
 TIMED = ("seconds", "valid_seconds", "seconds_per_epoch", "run_dir")
 
@@ -167,7 +168,7 @@ def stop_after(count: int, how: type[BaseException] = Killed) -> Callable[[Progr
     return observe
 
 
-@pytest.mark.parametrize("stops", [[1], [5], [11, 12], [13, 18, 35], [36]], ids=str)
+@pytest.mark.parametrize("stops", slow_but([[1], [5], [11, 12], [13, 18, 35], [36]], [13, 18, 35]), ids=str)
 @pytest.mark.usefixtures("piecemeal")
 def test_a_stop_between_two_minibatches_changes_nothing(
     tmp_path: Path, whole: dict[str, Any], stops: list[int]
@@ -180,6 +181,7 @@ def test_a_stop_between_two_minibatches_changes_nothing(
 
 
 @pytest.mark.usefixtures("piecemeal")
+@pytest.mark.slow
 def test_states_that_carry_over_go_on_after_a_stop(tmp_path: Path) -> None:
     carried = replace(EXPERIMENT, settling=replace(EXPERIMENT.settling, persistent=False, carry=True))
     train(tmp_path / "whole", experiment=carried)
@@ -212,7 +214,7 @@ def test_an_interrupt_saves_where_it_was(tmp_path: Path, whole: dict[str, Any], 
     assert outcome(tmp_path / "run") == whole
 
 
-@pytest.mark.parametrize("write", [1, 2, 3, 27, 28])
+@pytest.mark.parametrize("write", slow_but([1, 2, 3, 27, 28], 2, 28))
 @pytest.mark.usefixtures("piecemeal")
 def test_a_stop_within_a_write_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, Any], write: int
@@ -330,7 +332,7 @@ def test_an_interrupt_that_got_lost_is_heeded_at_the_next_piece(
     assert reached(tmp_path / "run") == (0, 1)
 
 
-@pytest.mark.parametrize("write", [2, 5, 30])
+@pytest.mark.parametrize("write", [slow(2), 5, slow(30)])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO], ids=errno.errorcode.get)
 @pytest.mark.usefixtures("piecemeal")
 def test_a_disk_that_fails_loses_nothing_that_was_saved(

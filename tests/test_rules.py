@@ -17,7 +17,7 @@ from eqprop.rule import base
 from eqprop.study import METHODS, Method
 from eqprop.study.methods import Phases
 from eqprop.train import trainer as module
-from marks import slow
+from marks import slow, slow_but
 
 NETS = {
     "layered": ep.Hopfield.layered(4, 6, 3),
@@ -63,7 +63,8 @@ def of_the_guide() -> ep.Rule:
 
 GUIDE = "the guide's"
 RULES[GUIDE] = Row(of_the_guide())
-CASES = [(name, net) if net == "layered" else slow(name, net) for name in RULES for net in NETS]
+QUICK = ("equilibrium", "implicit", "vector-field", "coupled", "contrastive-divergence", GUIDE)
+CASES = [(name, net) if net == "layered" and name in QUICK else slow(name, net) for name in RULES for net in NETS]
 
 
 class Setup(NamedTuple):
@@ -125,7 +126,7 @@ def test_every_rule_keeps_the_protocol(name: str, net: str) -> None:
     assert compilations() == before
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(RULES, *QUICK))
 def test_every_rule_trains_through_the_same_loop(name: str) -> None:
     F, theta, v, _ = setup(name, "layered")
     persistent = name in METHODS and METHODS[name].persistent

@@ -192,6 +192,7 @@ def test_each_example_holds_units_of_its_own(net: Any) -> None:
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_what_is_learned_with_units_held_is_the_implicit_gradient() -> None:
     whole = ep.Memory({"cue": 4, "answer": 3}, ep.LogSumExp(2.0))
     theta = whole.init(jax.random.key(0), 5, gain=2.0)
@@ -277,6 +278,7 @@ def hamiltonian() -> tuple[ep.Path, Any, Any, Any]:
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_an_echo_brings_the_gradient_through_time() -> None:
     """Beside automatic differentiation of leapfrog written anew, at a step that is far from small."""
     F, theta, (x, y), start = hamiltonian()

@@ -78,7 +78,7 @@ def trained(net: ep.Resistive) -> Any:
 
 
 NETWORKS = [
-    (linear, SMALL, random),
+    slow(linear, SMALL, random),
     (shockley, SMALL, random),
     slow(shockley, SMALL, trained),
     slow(linear, SMALL, trained),
@@ -213,6 +213,7 @@ def test_an_ideal_diode_holds_a_node_on_its_side() -> None:
     assert Node({"out": -1}).volts(3.0) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_diodes_may_differ_from_node_to_node() -> None:
     net = ep.Resistive(
         {"input": 2, "output": 3},
@@ -278,7 +279,7 @@ CIRCUITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(CIRCUITS, "all of it", "currents and diodes behind an amplifier"))
+@pytest.mark.parametrize("name", slow_but(CIRCUITS, "all of it"))
 def test_elements_work_together(name: str) -> None:
     net = CIRCUITS[name]()
     theta = random(net)

@@ -26,6 +26,7 @@ def copies(tree: Any) -> Any:
     return jax.tree.map(lambda a: jnp.repeat(a, COPIES, 0), tree)
 
 
+@pytest.mark.slow
 def test_its_mean_follows_the_rate_dynamics() -> None:
     """At every step, nudged too: within four standard errors of the mean over many copies."""
     F, theta, v = inside()
@@ -50,6 +51,7 @@ def test_a_long_average_is_the_fixed_point() -> None:
     assert means[1] < 0.005 < means[0]
 
 
+@pytest.mark.slow
 def test_phases_and_minibatches_have_spikes_of_their_own() -> None:
     F, theta, v = inside()
     spiking = ep.Spiking(0.2, burn_in=0, samples=20)

@@ -14,6 +14,7 @@ from eqprop.rule.stdp import Plasticity
 from eqprop.verification.base import Finding, Subject, relative
 from eqprop.verification.stdp import PATH, ChainRule, PathIntegral, TimingCurve
 from eqprop.verification.zoo import ZOO, fully_connected, hopfield, pair
+from marks import slow
 
 EXACT = ep.Gradient(steps=20_000, tol=1e-12, epsilon=0.2)
 
@@ -86,7 +87,7 @@ def test_the_rule_has_the_curve_of_spike_timing_dependent_plasticity(x64: None) 
     assert "delays with the wrong sign" in failed(SymmetricCurve().check(pair()))
 
 
-@pytest.mark.parametrize("nudge", [ep.RandomSign(-0.2), ep.Symmetric(0.2)], ids=["random sign", "symmetric"])
+@pytest.mark.parametrize("nudge", [slow(ep.RandomSign(-0.2)), ep.Symmetric(0.2)], ids=["random sign", "symmetric"])
 def test_every_nudge_will_do_and_penalties_count(nudge: ep.Nudge, x64: None) -> None:
     """In a network with lateral synapses, and examples of unequal weight."""
     theta, v, s = (problem := fully_connected(ep.tanh)).draw(seed=1)

@@ -74,10 +74,10 @@ HASTY = ep.Langevin(T, SAMPLER.dt, 0, SAMPLER.samples, SAMPLER.thin)
     ("claim", "name"),
     [
         (Stationary(chains=FEW), "double well"),
-        (Stationary(chains=FEW), "bowl"),
+        slow(Stationary(chains=FEW), "bowl"),
         (ExpectedGradient(chains=FEW, nudge=Times(NUDGE)), "double well"),
         slow(ExpectedGradient(chains=FEW), "bowl"),
-        (NudgedCost(chains=FEW), "double well"),
+        slow(NudgedCost(chains=FEW), "double well"),
         slow(Stationary(chains=FEW), "network"),
         slow(ExpectedGradient(chains=FEW), "network"),
         slow(NudgedCost(chains=FEW), "network"),
@@ -98,11 +98,11 @@ def test_the_claims_of_appendix_c_hold(claim: Claim, name: str) -> None:
     ("claim", "check"),
     [
         (Stationary(HALF_AS_HOT, FEW), "Cov[s] at β = 0"),
-        (Stationary(HASTY), "E[s] at β = 0"),
-        (ExpectedGradient(chains=FEW, nudge=Times(NUDGE, NUDGE)), "∂J̃/∂θ"),
+        slow(Stationary(HASTY), "E[s] at β = 0"),
+        slow(ExpectedGradient(chains=FEW, nudge=Times(NUDGE, NUDGE)), "∂J̃/∂θ"),
         (ExpectedGradient(chains=FEW, nudge=Times(NUDGE, -1.0)), "∂J̃/∂θ"),
-        (NudgedCost(HALF_AS_HOT, FEW), "slope of E[C]"),
-        (NudgedCost(HALF_AS_HOT, FEW), "−Var[C]/T"),
+        slow(NudgedCost(HALF_AS_HOT, FEW), "slope of E[C]"),
+        slow(NudgedCost(HALF_AS_HOT, FEW), "−Var[C]/T"),
     ],
     ids=["noise √T", "no burn-in", "no 1/β", "wrong sign", "noise √T, slope", "noise √T, variance"],
 )

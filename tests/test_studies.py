@@ -126,6 +126,7 @@ def test_without_a_box_what_is_measured_is_what_all_modes_predict() -> None:
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_iterations_in_a_box_are_those_of_plain_numpy() -> None:
     net = ep.Hopfield.layered(6, 5, 4)
     theta = jax.tree.map(lambda w: 2 * w.astype(float), net.init(jax.random.key(1), 1.0))

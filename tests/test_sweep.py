@@ -145,6 +145,7 @@ class Killed(BaseException):
     """In place of a signal: nothing in the library catches it."""
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_left_is_finished_by_another_worker_and_counted_once(tmp_path: Path) -> None:
     workshop, digits = begin(tmp_path / "left", vary=(RATES,), trials=3)
     epochs = []
@@ -192,6 +193,7 @@ def test_a_trial_that_another_process_trains_is_left_alone(tmp_path: Path) -> No
         assert again is not None and again.number == 0
 
 
+@pytest.mark.slow
 def test_settings_that_diverge_or_do_not_go_together_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Experiment.build
 

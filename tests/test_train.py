@@ -98,6 +98,7 @@ def test_persistent_particles_are_the_last_free_states_of_their_example() -> Non
 
 
 @STANDING
+@pytest.mark.slow
 def test_validation_examples_keep_their_particles_too() -> None:
     theta, v = draw()
     held_out = jax.tree.map(lambda a: a[:7], v)
@@ -292,6 +293,7 @@ def programs() -> int:
     return module._advance.run._cache_size()  # pyright: ignore[reportFunctionMemberAccess]
 
 
+@pytest.mark.slow
 def test_every_optax_optimizer_will_do() -> None:
     for optimizer in (optax.adam(1e-2), optax.rmsprop(1e-2), optax.chain(optax.clip(0.1), optax.sgd(0.1, 0.9))):
         state, history = train(make(optimizer=optimizer))
@@ -373,6 +375,7 @@ def test_weights_that_stand_still_are_not_dead() -> None:
     assert history[2]["train_cost"] == pytest.approx(history[0]["train_cost"])
 
 
+@pytest.mark.slow
 def test_a_network_that_has_learned_its_examples_is_not_dead() -> None:
     """Where outputs are as they should be, gradients are 0, and ought to be."""
     theta, (x, _) = draw()
@@ -394,6 +397,7 @@ def test_an_output_at_the_end_of_its_box_is_dead_at_the_wrong_end_only(right: in
     assert is_dead(trainer, trainer.init(theta, feed, jax.random.key(5)), feed) == dead
 
 
+@pytest.mark.slow
 def test_gradients_that_cancel_each_other_are_not_dead() -> None:
     """At the least squares of targets that no θ fits."""
 
