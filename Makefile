@@ -1,12 +1,13 @@
 # `make run` trains a network on data that comes with it, `make test` checks everything in some minutes,
 # `make test-slow` what takes longer, `make bench` measures it, `make docs` builds the documentation.
-# All install what they need into .venv; PYTHON chooses the interpreter.
+# All install what they need into .venv; PYTHON chooses the interpreter, LOCKED=1 the versions in .ci/lock.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL = $(BIN)/pip install --quiet $(if $(LOCKED),--constraint .ci/lock.txt) --editable
 # Each process takes tests that follow each other, which share what was compiled, and steals from the other at the end.
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: run test test-slow bench docs format clean
+.PHONY: run test test-slow bench docs format lock clean
 
 run: .venv/run
 	$(BIN)/eqprop train digits
@@ -34,6 +35,12 @@ format: .venv/dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# The versions of everything that development needs, on any system.
+lock: .venv/python
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --no-header --no-annotate --all-extras --python-version 3.11 \
+		--output-file .ci/lock.txt pyproject.toml
+
 clean:
 	rm -rf .venv site
 
@@ -44,17 +51,17 @@ clean:
 	@touch $@
 
 .venv/run: .venv/python pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) .
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(INSTALL) '.[dev]'
 	@touch $@ .venv/run
 
 .venv/bench: .venv/python pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(INSTALL) '.[bench]'
 	@touch $@ .venv/run
 
 .venv/docs: .venv/python pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	@touch $@ .venv/run
