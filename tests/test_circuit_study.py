@@ -154,6 +154,7 @@ def test_a_trained_circuit_is_written_for_spice_and_compared(
     assert (trained / "circuit.cir").exists()
 
 
+@pytest.mark.slow
 def test_a_netlist_is_refused_in_words_where_there_is_none(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -776,6 +776,7 @@ def test_mnist_is_the_real_one() -> None:
     assert abs(pixels.std(dtype=np.float64) - 0.3081) < 1e-4
 
 
+@pytest.mark.slow
 def test_fashion_is_the_real_one() -> None:
     try:
         got = data.load("fashion")
@@ -789,6 +790,7 @@ def test_fashion_is_the_real_one() -> None:
     assert got.classes[9] == "Ankle boot"
 
 
+@pytest.mark.slow
 def test_cifar_10_is_the_real_one() -> None:
     try:
         read_cached(FILE_SETS["cifar10"])

@@ -69,7 +69,7 @@ def implicit(name: str, theta: Any, x: Any, s: Any) -> Any:
 
         return jax.vmap(one)(x, s)
 
-    return jax.grad(lambda theta, x: behind(settled(theta, x)), argnums=(0, 1))(theta, x)
+    return jax.jit(jax.grad(lambda theta, x: behind(settled(theta, x)), argnums=(0, 1)))(theta, x)
 
 
 def off(found: Any, expected: Any) -> float:

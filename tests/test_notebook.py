@@ -55,6 +55,7 @@ def test_a_state_can_be_printed_while_a_program_is_compiled() -> None:
     assert "235 numbers" in seen[0]
 
 
+@pytest.mark.slow
 def test_tables_for_notebooks_say_the_same() -> None:
     assert "<td>1,257</td>" in ep.data.load("digits")._repr_html_()
     springs = ep.Total(lambda theta, x, s: jnp.sum((s - theta * x) ** 2) / 2, lambda theta, y, s: jnp.sum((s - y) ** 2))

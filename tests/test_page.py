@@ -234,6 +234,7 @@ def spring(theta: Any, v: Any, beta: Any, s: Any) -> Any:
     return (s**2).sum() / 2 - s @ theta @ x + beta * cost
 
 
+@pytest.mark.slow
 def test_an_energy_of_ones_own_can_be_watched() -> None:
     """A state that is one array, with nothing but a space: it settles to θx."""
     theta, x = jnp.array([[0.5, 0.25], [0.0, 0.5]]), np.array([[1.0, 0.5]], np.float32)

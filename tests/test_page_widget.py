@@ -59,6 +59,7 @@ def test_a_widget_answers_and_trains_between_messages(widget: Any) -> None:
     assert [header.get("kind") for header, _ in widget.sent].count("progress") >= 3
 
 
+@pytest.mark.slow
 def test_the_widget_shows_the_page(widget: Any, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 900, "height": 900})
     trouble: list[str] = []

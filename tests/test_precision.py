@@ -41,6 +41,7 @@ def test_a_strong_nudge_gives_the_gradient_of_float32_and_a_weak_one_is_lost() -
     assert min(cosines(0.02).values()) < 0.5  # which is why it is refused
 
 
+@pytest.mark.slow
 def test_states_are_rounded_and_what_is_learned_is_not() -> None:
     learned = rule(0.5, "bfloat16")(F, THETA, V, NET.rest(64))
     for leaf in jax.tree.leaves(learned.state):

@@ -123,6 +123,7 @@ def directed(activation: ep.Activation = ep.hard_sigmoid) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("activation", [slow(ep.hard_sigmoid), ep.tanh], ids=lambda activation: activation.name)
+@pytest.mark.slow
 def test_with_equal_weights_it_is_the_hopfield_network(activation: ep.Activation) -> None:
     energy, F, theta, v, rest = directed(activation)
     theta["V"] = {synapse: theta["W"][synapse] for synapse in theta["V"]}
