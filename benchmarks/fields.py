@@ -1,5 +1,6 @@
 """An update of a network whose feedback has weights of its own, by each rule for vector fields."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,8 +21,9 @@ from eqprop.train import Shuffled, Trainer
 
 TEXT = """
 An update of a network with feedback weights of its own, in minibatches of 100 by the default recipe: the time beside
-that of `VectorField`. Asymmetric EP settles its nudged phases with forward and feedback weights exchanged; *by
-derivatives* it does not know that, and multiplies by J − Jᵀ in every step, as for a vector field of one's own.
+that of `VectorField`, in processor time. Asymmetric EP settles its nudged phases with forward and feedback weights
+exchanged; *by derivatives* it does not know that, and multiplies by Jᵀ in every step, as for a vector field of one's
+own.
 """
 BATCH = 100
 
@@ -58,7 +60,7 @@ def run(short: bool) -> Report:
         for name, (kind, rule) in RULES.items():
             trainer = replace(plain, F=kind(net, cost), rule=rule(experiment.phases))
             contenders[name] = trained(trainer, theta, v, minibatches)
-        times = race(contenders, rounds)
+        times = race(contenders, rounds, time.process_time)
         for name, spent in times.items():
             rows.append(
                 {

@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import eqprop as ep
-from eqprop.rule.asymmetric import Added
+from eqprop.rule.asymmetric import Transposed
 from eqprop.rule.dyadic import Dyad, joined
 from marks import slow
 
@@ -129,10 +129,25 @@ def test_exchanged_weights_are_the_added_force() -> None:
     s0, _ = settle(F, theta, v, 0.0, rest)
     s = jax.tree.map(lambda u: jax.random.uniform(jax.random.key(u.shape[1]), u.shape), rest)
     forces = []
-    for reversal in (F.offer(ep.Reversal), Added(F)):
+    for reversal in (F.offer(ep.Reversal), Transposed(F)):
         held = jax.vmap(reversal.held_at, (None, 0, 0))(theta, v, s0)
         forces.append(jax.vmap(reversal.reversed.force, (None, 0, None, 0))(theta, held, 0.3, s))
     assert relative(*forces) <= 1e-12
+
+
+def test_a_vector_field_to_first_order_is_the_added_force_up_to_second_order() -> None:
+    """μ(s) − β ∂C/∂s − (J − Jᵀ)(s − s⁰), with J a matrix; s⁰ may be any state."""
+    F, theta, v, *_ = dense()
+    v, s0, beta, away = jax.tree.map(lambda a: a[0], v), jnp.linspace(-1, 1, 5), 0.3, jnp.array([1.0, -2, 0.5, 1, -1])
+    reversal = Transposed(F)
+    held = reversal.held_at(theta, v, {"all": s0})
+    J = jax.jacobian(lambda u: F.force(theta, v, 0.0, {"all": u})["all"])(s0)
+    off = []
+    for step in (1e-2, 1e-3):
+        s = {"all": s0 + step * away}
+        added = F.force(theta, v, beta, s)["all"] - (J - J.T) @ (step * away)
+        off.append(jnp.linalg.norm(reversal.reversed.force(theta, held, beta, s)["all"] - added))
+    assert 80 < off[0] / off[1] < 120 and off[1] < 1e-5
 
 
 @pytest.mark.slow

@@ -25,8 +25,13 @@ class AsymmetricEquilibriumPropagation(VectorField):
 
     Without the added force λ would be J⁻¹ ∂C/∂s, which is `VectorField`. With it the nudged phase has the Jacobian Jᵀ,
     with the eigenvalues of J: it is as stable as the free one. Any phase that rests at s⁰ and has the Jacobian Jᵀ there
-    will do. A system that knows one offers it as a `Reversal`: `Directed` exchanges its weights, at no further cost.
-    For any other, J and Jᵀ are multiplied by s − s⁰ in every step, by automatic differentiation.
+    will do. A system that knows one offers it as a `Reversal`: `Directed` exchanges its weights. For any other, μ(s) is
+    expanded about s⁰ to first order, μ(s⁰) + J (s − s⁰), so that J cancels and a step multiplies by Jᵀ alone, by
+    automatic differentiation:
+
+        ds/dt = μ(s⁰) + Jᵀ (s − s⁰) − β ∂C/∂s.
+
+    What is left out is of second order in s − s⁰. Either way a step costs about as much as one by `VectorField`.
 
     The price is locality: each connection has to know the one in the other direction.
     """
@@ -46,29 +51,30 @@ class AsymmetricEquilibriumPropagation(VectorField):
 
 
 def _reversal(F: System) -> Reversal:
-    return F.offer(Reversal) or Added(F)
+    return F.offer(Reversal) or Transposed(F)
 
 
-class Added(eqx.Module, Reversal):
-    """The reversal of any vector field, by a force that is added to it."""
+class Transposed(eqx.Module, Reversal):
+    """The reversal of any vector field, by the transpose of its Jacobian at s⁰."""
 
     F: System
 
     @property
     def reversed(self) -> System:
-        return Reciprocated(self.F)
+        return Linearised(self.F)
 
-    def held_at(self, theta: Theta, v: Data, s: State) -> tuple[Data, State]:
-        return v, s
+    def held_at(self, theta: Theta, v: Data, s: State) -> tuple[Data, State, State]:
+        """The data, s⁰ and μ(s⁰), which is not 0 where a bound holds a unit or s⁰ has not quite settled."""
+        return v, s, self.F.force(theta, v, 0.0, s)
 
 
-class Reciprocated(System):
-    """ds/dt = μ(s) − β ∂C/∂s − (J − Jᵀ)(s − s⁰) with v = (v, s⁰): it rests at s⁰ at β = 0, with the Jacobian Jᵀ."""
+class Linearised(System):
+    """ds/dt = μ(s⁰) + Jᵀ (s − s⁰) − β ∂C/∂s with v = (v, s⁰, μ(s⁰)): it rests at s⁰ at β = 0, with the Jacobian Jᵀ."""
 
     F: System
     conservative: ClassVar[bool] = False
 
-    def __call__(self, theta: Theta, v: tuple[Data, State], beta: Number, s: State) -> Scalar:
+    def __call__(self, theta: Theta, v: tuple[Data, State, State], beta: Number, s: State) -> Scalar:
         """F, which this system does not descend."""
         return self.F(theta, v[0], beta, s)
 
@@ -77,28 +83,25 @@ class Reciprocated(System):
         """That of F."""
         return self.F.space
 
-    def field(self, theta: Theta, v: tuple[Data, State], beta: Number, s: State) -> State:
+    def field(self, theta: Theta, v: tuple[Data, State, State], beta: Number, s: State) -> State:
         """ds/dt."""
-        v, s0 = v
+        v, s0, force = v
         s0 = jax.tree.map(lambda u, now: u.astype(now.dtype), s0, s)  # which may be complex
-        away = jax.tree.map(jnp.subtract, s, s0)
-
-        def free(s: State) -> State:
-            return self.F.force(theta, v, 0.0, s)
-
-        (_, forth), (_, back) = jax.jvp(free, (s0,), (away,)), jax.vjp(free, s0)
-        force = self.F.force(theta, v, beta, s)
-        return jax.tree.map(lambda f, j, jt: f - j + jt, force, forth, back(away)[0])
+        _, transpose = jax.vjp(lambda s: self.F.force(theta, v, 0.0, s), s0)
+        back = transpose(jax.tree.map(jnp.subtract, s, s0))[0]
+        beta = jnp.asarray(beta)
+        _, pull = jax.jvp(lambda beta: self.F.force(theta, v, beta, s), (jnp.zeros_like(beta),), (beta,))
+        return jax.tree.map(lambda f, b, p: f + b + p, force, back, pull)
 
     def offer(self, ability: type[Ability]) -> Ability | None:
         """The blocks of F, if it has them."""
         if ability is Blocks and (blocks := self.F.offer(Blocks)) is not None:
-            return ReciprocatedBlocks(blocks)  # pyright: ignore[reportReturnType]
+            return LinearisedBlocks(blocks)  # pyright: ignore[reportReturnType]
         return super().offer(ability)
 
 
-class ReciprocatedBlocks(eqx.Module, Blocks):
-    """Those of F: what is added is 0 within a block that J couples symmetrically."""
+class LinearisedBlocks(eqx.Module, Blocks):
+    """Those of F at s⁰: J and Jᵀ agree within a block that they couple symmetrically."""
 
     of_F: Blocks
 
@@ -107,6 +110,6 @@ class ReciprocatedBlocks(eqx.Module, Blocks):
         return self.of_F.blocks
 
     def curvature(
-        self, theta: Theta, v: tuple[Data, Layers], beta: Number, s: Layers, block: tuple[str, ...]
+        self, theta: Theta, v: tuple[Data, Layers, Layers], beta: Number, s: Layers, block: tuple[str, ...]
     ) -> dict[str, Array | float]:
-        return self.of_F.curvature(theta, v[0], beta, s, block)
+        return self.of_F.curvature(theta, v[0], beta, v[1], block)
