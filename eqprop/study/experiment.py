@@ -424,7 +424,7 @@ class Experiment:
     @property
     def rates(self) -> tuple[float, ...]:
         """The learning rate, or one for each layer; the default ones where none are chosen."""
-        usual = (0.002 if self.learning.optimizer == "adam" else 0.2) / self.depth
+        usual = (0.002 if self.learning.optimizer == "adam" else 0.2) / (self.method.block or self.depth)
         return tuple(self.method.rate * rate for rate in self.learning.learning_rate or (usual,))
 
     @cached_property

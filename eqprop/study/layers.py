@@ -13,12 +13,12 @@ from eqprop import data
 from eqprop.errors import InputError
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
-from eqprop.study.methods import METHODS
-from eqprop.study.options import LearningOptions, NetworkOptions, SettlingOptions
+from eqprop.study.methods import METHODS, PER_BLOCK
+from eqprop.study.options import LearningOptions, SettlingOptions
 from eqprop.study.pages import answered, mean_and_deviation
+from eqprop.study.presets import preset
 
 COMPARED = ("chain", "backpropagation")
-PER_BLOCK = 2
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Question(Study):
         )
         return Experiment(
             self.dataset,
-            NetworkOptions(hidden=(self.width,) * (PER_BLOCK * self.blocks - 1)),
+            preset(self.dataset, "chain", hidden=(self.width,) * (PER_BLOCK * self.blocks - 1)).network,
             settling=settling,
             learning=LearningOptions(
                 method=method,

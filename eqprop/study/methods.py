@@ -55,6 +55,8 @@ class Phases(NamedTuple):
     schedule: Callable[[Any], Any] | None = None
 
 
+PER_BLOCK = 2
+"""Layers in a block of a chain."""
 NUDGE = {"nudge", "beta", "growth"}
 TUNED = {"surrogate", "tune"}
 FREE = {"relaxation", "order", "omega", "epsilon", "free_steps", "tol", "accelerate", "persistent", "carry"}
@@ -84,6 +86,7 @@ class Method:
     shrink: the part of itself that each weight loses in an update, at a learning rate of 1.
     rate: multiplies the learning rate that is asked for.
     beta: β where none is asked for; None: 1 / N.
+    block: the layers of a block, where they settle block by block; None: all settle together.
     path: whether the second phase always takes gradient steps, as a rule needs that learns along the way.
     moving: whether weights move by their learning rates in the second phase already, as plain gradient descent does.
     noise: whether Langevin dynamics take the place of settling, in both phases.
@@ -102,6 +105,7 @@ class Method:
     shrink: float = 0.0
     rate: float = 1.0
     beta: float | None = None
+    block: int | None = None
     path: bool = False
     moving: bool = False
     noise: bool = False
@@ -116,7 +120,8 @@ def _equilibrium(phases: Phases) -> Rule:
 def _chain(layers: Hopfield) -> Chain:
     """The layers in blocks; outputs are linear, as those of a feed-forward network."""
     rho = layers.rho | {list(layers.free)[-1]: identity}
-    return Chain(Hopfield(dict(layers.layers), layers.synapses, clamped=layers.clamped, activation=rho))
+    net = Hopfield(dict(layers.layers), layers.synapses, clamped=layers.clamped, activation=rho)
+    return Chain(net, PER_BLOCK)
 
 
 def _predictive(phases: Phases) -> Rule:
@@ -267,6 +272,7 @@ METHODS = {
         network=_chain,
         uses=frozenset(NUDGE | FREE | SECOND),
         beta=0.1,
+        block=PER_BLOCK,
     ),
     "predictive-coding": Method(
         "EP of predictive coding",

@@ -211,7 +211,7 @@ class LearningOptions:
     """any optimizer will do in Python"""
     learning_rate: tuple[Rate, ...] = ()
     """one for all, or one for each of the N layers in order, the readout last; none: 0.002 / N for adam, 0.2 / N for
-    sgd"""
+    sgd, with the N of a block for chains"""
     momentum: Momentum = 0.0
     """of sgd"""
     nesterov: bool = False

@@ -142,12 +142,26 @@ def preset(
         usual = replace(usual, cost=CostOptions(), settling=settling, learning=learning)
     settling, learning = usual.settling, replace(usual.learning, method=method)
     if METHODS[method].noise:
-        network, settling = replace(network, activation="tanh"), replace(settling, beta=None)
+        network = replace(network, activation="tanh")
+    if METHODS[method].noise or METHODS[method].beta is not None:  # the β of the data set is for other nudges
+        settling = replace(settling, beta=None)
+    if (block := METHODS[method].block) and architecture == "layered":
+        network = _in_blocks(network, hidden or (100,) * (3 * block - 1), block)
     if METHODS[method].moving and not convolves:
         settling, learning = _moving(usual, len(hidden or network.hidden) + 1, method)
     if architecture == "fully-connected":
         settling = replace(settling, relaxation="gradient")
     return replace(usual, network=network, settling=settling, learning=learning)
+
+
+def _in_blocks(network: NetworkOptions, hidden: tuple[int, ...], block: int) -> NetworkOptions:
+    """Layers in blocks that settle one after the other, by default three blocks.
+
+    Weights within a block begin small, so that what layers send back and forth fades. What a block hears from others
+    does not go back to them, and begins with weights that keep its size.
+    """
+    gains = tuple(network.gain if k % block else 1.0 for k in range(len(hidden) + 1))
+    return replace(network, hidden=hidden, gains=gains)
 
 
 def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:

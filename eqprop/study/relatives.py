@@ -17,7 +17,7 @@ from eqprop.study.initial_gradient import first_gradient
 from eqprop.study.methods import METHODS
 from eqprop.study.modes import different_modes
 from eqprop.study.options import CostOptions, SettlingOptions
-from eqprop.study.presets import preset
+from eqprop.study.presets import PRESETS, preset
 from eqprop.study.training import Trained
 from eqprop.study.update_times import milliseconds_per_update
 
@@ -65,7 +65,7 @@ class Comparison(Campaign):
         train`: to contrast a free phase with another, it has to be finished. Where weights move within a phase, it
         keeps the short steps that they need.
         """
-        usual = preset(dataset, method)
+        usual = preset(dataset, method, hidden=PRESETS[dataset].network.hidden)
         learning = replace(
             usual.learning,
             learning_rate=(0.001,) if usual.learning.optimizer == "adam" else usual.learning.learning_rate,
@@ -79,7 +79,7 @@ class Comparison(Campaign):
             cost=CostOptions(targets=(0.2, 0.8)),
             settling=usual.settling
             if usual.method.moving
-            else SettlingOptions(beta=0.25, free_steps=10, nudged_steps=6),
+            else SettlingOptions(beta=usual.method.beta or 0.25, free_steps=10, nudged_steps=6),
             learning=learning,
         )
 
