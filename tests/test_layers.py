@@ -220,7 +220,7 @@ def test_the_nudge_of_a_method_is_its_own_on_any_data() -> None:
 def test_weights_between_blocks_begin_larger_than_those_within() -> None:
     experiment = preset("digits", "chain")
     assert len(experiment.layers(64, 10).free) == 6
-    within, between = experiment.network.gains[1::2], experiment.network.gains[::2]
-    assert max(within) < min(between)
+    _, *gains, _ = experiment.network.gains
+    assert max(gains[::2]) < min(gains[1::2])
     assert preset("digits", "chain", hidden=(7, 8)).network.hidden == (7, 8)
     assert experiment.rates == (0.001,)

@@ -89,6 +89,7 @@ def _circuit(dataset: str, method: str, hidden: tuple[int, ...] | None) -> Exper
 
 
 RELATIVE_RATE = 0.03
+WITHIN, BETWEEN = 0.25, 2.0  # gains within a block and from block to block
 LEAST_SIDE = 16  # of images for which three or four convolutions halve the sides
 SMALL = Experiment(
     "digits",
@@ -157,11 +158,11 @@ def preset(
 def _in_blocks(network: NetworkOptions, hidden: tuple[int, ...], block: int) -> NetworkOptions:
     """Layers in blocks that settle one after the other, by default three blocks.
 
-    Weights within a block begin small, so that what layers send back and forth fades. What a block hears from others
-    does not go back to them, and begins with weights that keep its size.
+    Weights within a block begin small, so that what layers send back and forth fades, and those from block to block so
+    much larger that signals keep their size: what goes there does not come back.
     """
-    gains = tuple(network.gain if k % block else 1.0 for k in range(len(hidden) + 1))
-    return replace(network, hidden=hidden, gains=gains)
+    between = [BETWEEN if k % block == 0 else WITHIN for k in range(1, len(hidden))]
+    return replace(network, hidden=hidden, gains=(1.0, *between, network.gain))
 
 
 def _moving(usual: Experiment, depth: int, method: str) -> tuple[SettlingOptions, LearningOptions]:
