@@ -1,6 +1,7 @@
 """Compilation that is reused: numbers are data, only what shapes the program is part of the program."""
 
 import functools
+import gc
 import os
 from collections.abc import Callable
 from importlib.metadata import version
@@ -13,6 +14,12 @@ import jax
 from eqprop.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 16_000
+"""Memory maps of a process with its compiled programs, of which Linux allows 65,530; they take about 1.5 GB."""
+OFTEN = 25  # programs, after which to look
+
+_programs = 0  # since the last look
 
 
 def compiled(function: Function) -> Function:
@@ -23,6 +30,8 @@ def compiled(function: Function) -> Function:
     """
 
     def run(static: tuple[Any, ...], dynamic: list[Any]) -> Any:
+        global _programs
+        _programs += 1  # Python comes by here to trace only
         rest, treedef = static
         leaves = [s if d is None else d for s, d in zip(rest, dynamic, strict=True)]
         args, kwargs = jax.tree.unflatten(treedef, leaves)
@@ -34,12 +43,26 @@ def compiled(function: Function) -> Function:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = jax.tree.flatten((args, kwargs))
+        if _programs >= OFTEN and not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            make_room()
         dynamic = [leaf if eqx.is_array_like(leaf) else None for leaf in leaves]
         rest = tuple(None if eqx.is_array_like(leaf) else _hashable(leaf) for leaf in leaves)
         return run((rest, treedef), dynamic)
 
     wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+def make_room() -> None:
+    """Forget all programs if they take too many of the process's memory maps, as those of hundreds of shapes do.
+
+    JAX itself keeps every program, and the process would end when Linux has no map left for the next.
+    """
+    global _programs
+    _programs = 0
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 def keep_programs(folder: Path) -> None:
