@@ -137,7 +137,9 @@ def test_weights_that_are_not_finite_are_refused(place: Path, like: Any) -> None
 @pytest.mark.parametrize(("kind", "width"), [("F8_E4M3", 1), ("F8_E5M2", 1), ("F8_E8M0", 1), ("F4", 0.5)])
 def test_types_of_numbers_that_numpy_lacks_are_refused(tmp_path: Path, kind: str, width: float) -> None:
     (tmp_path / "c").write_bytes(raw(kind, width))
-    with pytest.raises(InputError, match=f"c was not written by eqprop: 'a' has numbers of the type {kind}|InvalidHeader"):
+    with pytest.raises(
+        InputError, match=f"c was not written by eqprop: 'a' has numbers of the type {kind}|InvalidHeader"
+    ):
         checkpoint.read(tmp_path / "c")
 
 
