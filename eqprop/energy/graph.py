@@ -4,21 +4,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, prod
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
+from eqprop.boundary import CHECKED, entrance
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Array, Gain, HowMany, Key, Layers, Scalar, Shape, Theta
 
 BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
 LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
+
+
+Size: TypeAlias = Annotated[int, CHECKED]
+Activations: TypeAlias = Annotated[Rho | Mapping[str, Rho], CHECKED]
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,10 @@ class Graph:
     def __init__(
         self,
         layers: Mapping[str, int | Shape],
-        synapses: Iterable[tuple[str, str] | Synapse],
+        synapses: Annotated[Iterable[tuple[str, str] | Synapse], CHECKED],
         *,
         clamped: str = "input",
-        activation: Rho | Mapping[str, Rho] = hard_sigmoid,
+        activation: Activations = hard_sigmoid,
     ):
         shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
         if clamped not in shapes:
@@ -62,7 +67,7 @@ class Graph:
         object.__setattr__(self, "activations", _activations(activation, shapes))
 
     @classmethod
-    def layered(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
+    def layered(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
         """Layers in a row, input first and output last, each joined to the next.
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
@@ -79,7 +84,7 @@ class Graph:
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
-    def skip(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
+    def skip(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
         """A layered network whose output is also joined to the input and to every hidden layer.
 
         The rest is as in `layered`.
@@ -171,7 +176,8 @@ class Graph:
         low, high = ({layer: end(self.rho[layer]) for layer in self.shapes} for end in (_low, _high))
         return Space(self.shapes, _common(low), _common(high))
 
-    def rest(self, batch: int) -> Layers:
+    @entrance
+    def rest(self, batch: HowMany) -> Layers:
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
@@ -180,7 +186,8 @@ class Graph:
         """How many numbers θ has."""
         return sum(map(prod, (*(synapse.shape for synapse in self.synapses), *self.biases.values())))
 
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    @entrance
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """Weights in the range of each synapse, that of Glorot & Bengio if it is dense, times `gain`; biases zero.
 
         gain: one number, or one for each synapse by name.
@@ -198,10 +205,13 @@ class Graph:
             "b": {layer: jnp.zeros(shape) for layer, shape in self.biases.items()},
         }
 
+    @entrance
     def fields(self, theta: Theta) -> Array:
         """The weights by which the inputs act on the first layer they are joined to."""
+        self._check_theta(theta)
         return theta["W"][next(synapse.name for synapse in self.synapses if synapse.pre == self.clamped)]
 
+    @entrance
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it.
 
@@ -246,9 +256,14 @@ class Graph:
     def check(self, theta: Theta, x: Array, s: Layers) -> None:
         """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
         self._check_shape(jnp.shape(x))
+        _check_shapes("the state", self.shapes, s)
+        self._check_theta(theta)
+
+    def _check_theta(self, theta: Theta) -> None:
+        if not isinstance(theta, Mapping):
+            raise InputError(f"theta is of type {type(theta).__name__} instead of a dict: make it with init")
         if lacking := sorted({"W", "b"} - theta.keys()):
             raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
-        _check_shapes("the state", self.shapes, s)
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
         _check_shapes("theta['b']", self.biases, theta["b"])
 
@@ -368,7 +383,7 @@ def _shape(layer: str, shape: Any) -> Shape:
 def _synapse(given: Any, shapes: dict[str, Shape]) -> Synapse:
     if isinstance(given, Synapse):
         return given
-    pair = (given,) if isinstance(given, str) else tuple(given)
+    pair = tuple(given) if isinstance(given, tuple | list) else (given,)
     if len(pair) != 2:
         raise InputError(f"synapse {pair!r} is not a pair of layer names")
     _check_ends(pair, pair, shapes)
@@ -400,8 +415,10 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
 
 
 def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> None:
-    if odd := sorted(shapes.keys() ^ arrays.keys()):
-        raise InputError(f"{what} has {sorted(arrays)} instead of {sorted(shapes)}: mind {odd[0]!r}")
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"{what} is of type {type(arrays).__name__} instead of a dict with {sorted(shapes)}")
+    if odd := sorted(shapes.keys() ^ arrays.keys(), key=str):
+        raise InputError(f"{what} has {sorted(arrays, key=str)} instead of {sorted(shapes)}: mind {odd[0]!r}")
     for key, shape in shapes.items():
         if jnp.shape(arrays[key]) != shape:
             raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")

@@ -6,11 +6,12 @@ from math import inf, pi
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.energy.base import Blockwise
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.types import Array, Key, Layers, Scalar, Theta
+from eqprop.types import Array, Gain, Key, Layers, Scalar, Theta
 
 STILL = 1e-6
 """Added to the curvature, for a unit that nothing pulls at."""
@@ -55,7 +56,8 @@ class Oscillators(Variant, Blockwise):
         """The layers that settle; phases have no bounds."""
         return Space(self.net.shapes)
 
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    @entrance
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """The weights that `net` begins with; fields of strength 1 lock each oscillator to the phase 0."""
         theta = self.net.init(key, gain)
         return theta | {"b": jax.tree.map(jnp.ones_like, theta["b"]), "c": theta["b"]}

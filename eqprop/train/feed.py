@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from eqprop.boundary import entrance
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
@@ -82,6 +83,7 @@ class Feed(abc.ABC):
         v, weight, _ = next(self.epoch(key))
         return jax.tree.map(lambda a: a[weight > 0], v)
 
+    @entrance
     def epoch(self, key: Key, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
         """The minibatches of an epoch one by one, for a loop that is not compiled."""
         while first < self.batches:
@@ -180,6 +182,8 @@ class Lanes(Feed):
 
     def __init__(self, v: Data):
         self.v = jax.tree.map(jnp.asarray, checked(v))
+        if not all(leaf.ndim > 1 for leaf in jax.tree.leaves(self.v)):
+            raise InputError("v has arrays of one axis: the first counts times, and the second lanes")
         self.batches, self.slots = jax.tree.leaves(self.v)[0].shape[:2]
 
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:

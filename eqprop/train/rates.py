@@ -1,7 +1,7 @@
 """Learning rates and schedules whose numbers are data: others compile nothing."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from eqprop.errors import InputError
-from eqprop.types import Array, Number, PyTree, Theta
+from eqprop.types import Array, Count, Number, Numbers, PyTree, Theta
 
 
 class Staircase(eqx.Module):
@@ -21,8 +21,8 @@ class Staircase(eqx.Module):
     0.1 0.1 0.05 0.025
     """
 
-    start: Any
-    every: int | Array
+    start: Annotated[Any, Numbers(whole=True)]
+    every: Count | Array
     factor: float
 
     def __check_init__(self) -> None:
@@ -43,8 +43,8 @@ class Cosine(eqx.Module):
     0.1 0.05 0.0
     """
 
-    start: Any
-    steps: int | Array
+    start: Annotated[Any, Numbers(whole=True)]
+    steps: Count | Array
 
     def __call__(self, count: Number) -> Array:
         done = jnp.minimum(jnp.asarray(count) / self.steps, 1.0)
@@ -69,7 +69,7 @@ class Rated(eqx.Module):
     """
 
     optimizer: optax.GradientTransformation
-    rates: PyTree = 1.0
+    rates: Annotated[PyTree, Numbers(whole=True)] = 1.0
     schedule: Callable[[Any], Any] | None = None
 
     def __check_init__(self) -> None:
