@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jax.core import Tracer
 
 from eqprop.errors import InputError
 
@@ -43,7 +44,7 @@ def compiled(function: Function) -> Function:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = jax.tree.flatten((args, kwargs))
-        if _programs >= OFTEN and not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if _programs >= OFTEN and not any(isinstance(leaf, Tracer) for leaf in leaves):
             make_room()
         dynamic = [leaf if eqx.is_array_like(leaf) else None for leaf in leaves]
         rest = tuple(None if eqx.is_array_like(leaf) else _hashable(leaf) for leaf in leaves)

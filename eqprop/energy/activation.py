@@ -33,7 +33,7 @@ class Activation:
     def __call__(self, u: Number) -> Array:
         if isinf(self.low) < jnp.iscomplexobj(u):
             raise InputError(f"{self.name} of complex numbers, which have no order: take sigmoid, tanh or smooth_step")
-        return self.rho(u if jnp.issubdtype(jnp.result_type(u), jnp.inexact) else jnp.asarray(u, float))
+        return self.rho(jnp.asarray(u) if jnp.issubdtype(jnp.result_type(u), jnp.inexact) else jnp.asarray(u, float))
 
     def curvature(self, field: Callable[[], Array], coupling: Array | float) -> Array | float:
         """A bound on |∂²Φ/∂u²| for the units of a layer, the others being given.
