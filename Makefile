@@ -7,7 +7,7 @@ INSTALL = $(BIN)/pip install --quiet $(if $(LOCKED),--constraint .ci/lock.txt) -
 # Each process takes tests that follow each other, which share what was compiled, and steals from the other at the end.
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: run test test-slow bench docs format lock clean
+.PHONY: run test test-slow fuzz bench docs format lock clean
 
 run: .venv/run
 	$(BIN)/eqprop train digits
@@ -26,6 +26,10 @@ test-slow: .venv/dev
 # All benchmarks, or SHORT=1 for a rough idea, or BENCH="floor settle" for some.
 bench: .venv/bench
 	$(BIN)/python -m benchmarks $(BENCH) $(if $(SHORT),--short)
+
+# Tries to break it, in some minutes; LONG=1 for the long form, FUZZ="calls lines" for some attacks, SEED=7 for others.
+fuzz: .venv/dev
+	$(BIN)/python -m campaign $(FUZZ) $(if $(LONG),--long) --seed $(or $(SEED),0)
 
 # Into site/; a warning is an error.
 docs: .venv/docs

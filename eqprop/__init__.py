@@ -8,6 +8,7 @@ lets it settle, a rule turns settled states into a weight change, and training r
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from eqprop.boundary import guard
 from eqprop.cost import Clampable, Cost, CrossEntropy, Curved, OutputCost, PhaseError, SquaredError
 from eqprop.energy import (
     Activation,
@@ -293,6 +294,7 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "verify",
 ]
 
+globals().update(guard(globals(), __all__))
 
 LATER = {
     "bench": "",

@@ -8,7 +8,7 @@ and every estimator of the gradient is one code path.
 """
 
 import abc
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from eqprop.errors import InputError
 from eqprop.total import System
-from eqprop.types import Array, Key
+from eqprop.types import Array, Key, Strength
 
 LEAST = 8  # spacings of the numbers near 1; below, β is lost: at 0.05 in bfloat16 the gradient's cosine was 0.61
 
@@ -27,7 +27,7 @@ class Nudge(eqx.Module):
     `beta` is a number, or an Optax schedule: a function of the number of minibatches that were learned.
     """
 
-    beta: Any = 0.5
+    beta: Annotated[Any, Strength()] = 0.5
     uses_free: ClassVar[bool]
 
     def __check_init__(self) -> None:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.cost import OutputCost, require_shares
 from eqprop.energy.graph import Graph
 from eqprop.errors import InputError
@@ -48,6 +49,7 @@ class SoftmaxReadout(OutputCost):
             if not isinstance(value, int) or value < least:
                 raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
 
+    @entrance
     def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
         """Weights in the range ±gain/√units, biases zero."""
         limit = gain / sqrt(self.units)

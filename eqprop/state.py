@@ -1,7 +1,7 @@
 """The space of states: which layers there are, the shape of each, and the bounds of each unit."""
 
 from collections.abc import Callable, Mapping
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import equinox as eqx
@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from eqprop.boundary import entrance, is_numeric, short
 from eqprop.errors import InputError
-from eqprop.types import Scalar, Shape, State
+from eqprop.memory import check_memory
+from eqprop.types import HowMany, Scalar, Shape, State
 
 
 class Space(eqx.Module):
@@ -64,14 +66,19 @@ class Space(eqx.Module):
             raise InputError(f"the space {self!r} has no named layers: give Space({{layer: shape, …}})")
         return dict(self.layers)  # pyright: ignore  (names with shapes)
 
-    def rest(self, batch: int) -> State:
+    @entrance
+    def rest(self, batch: HowMany) -> State:
         """Where `batch` examples begin to settle: 0, or the bound that is nearest to it."""
         if self.layers is None:
             raise InputError(
                 "F does not say which state to start from: give its space, as in "
                 "eqprop.system(F, space=Space({'output': 10})), or Space((10,)) for a state that is one array"
             )
-        if self.layers and isinstance(self.layers[0], tuple):
+        named = self.layers and isinstance(self.layers[0], tuple)
+        shapes: Any = self.shapes.values() if named else [self.layers]
+        needed = 4 * batch * sum(map(prod, shapes))
+        check_memory(needed, f"states of {batch} examples", "give fewer at a time")
+        if named:
             return self.project({layer: jnp.zeros((batch, *shape)) for layer, shape in self.shapes.items()})
         return self.project(jnp.zeros((batch, *self.layers)))  # pyright: ignore[reportArgumentType]
 
@@ -135,6 +142,8 @@ def _bound(name: str, bound: Any, none: float) -> Any:
         return {layer: _bound(name, part, none) for layer, part in bound.items()}
     if bound is None or (isinstance(bound, int | float) and bound == none):
         return None
+    if not is_numeric(bound):
+        raise InputError(f"{name}={short(bound)}: a bound is a number, an array of numbers, or a dict of them")
     if _known(bound) and np.any(np.isnan(np.asarray(bound))):
         raise InputError(f"{name}={bound!r}: a bound is a number, or ±∞ for none")
     return bound

@@ -4,25 +4,101 @@ Sizes in annotations: `batch` examples in a minibatch, `k` values of β, `units`
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 from jaxtyping import Bool, Float, Inexact, Int, PyTree
 
+from eqprop.boundary import INFINITE, is_numeric, misfit
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Says of a tree that it is made of finite floating numbers, or of `whole` ones too (`boundary.py`)."""
+
+    whole: bool = False
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with a tree, as the end of a sentence; None: nothing."""
+        for path, leaf in jax.tree_util.tree_leaves_with_path(value):
+            place = f"has {jax.tree_util.keystr(path) or 'a value'} of type {type(leaf).__name__}"
+            if not is_numeric(leaf):
+                return f"{place}, which is no number: give arrays of numbers"
+            floating = self.whole or jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
+            if not floating:
+                return f"{place} that holds whole numbers: give floating ones, as a.astype(float)"
+            known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
+            if known and not np.isfinite(leaf).all():
+                return f"{place} with values that are not finite: look where they come from"
+        return None
+
+
+class RandomKey:
+    """Says of an array that it is a key of `jax.random` (`boundary.py`)."""
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with a key, as the end of a sentence; None: nothing."""
+        kind = getattr(value, "dtype", None)
+        new = kind is not None and jnp.issubdtype(kind, jax.dtypes.prng_key) and np.ndim(value) == 0
+        old = kind == np.uint32 and np.shape(value) == (2,)
+        return None if new or old else "is no key: give one, as jax.random.key(0)"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Says which numbers are meant: finite ones from `low` to `high`, without the ends that are `open`.
+
+    `words` say what to give.
+    """
+
+    low: float
+    high: float
+    words: str
+    open: str = ""
+
+    def holds(self, value: float) -> bool:
+        """Whether it is one of them; NaN is not."""
+        above = self.low < value if "low" in self.open else self.low <= value
+        return above and (value < self.high if "high" in self.open else value <= self.high) and abs(value) < inf
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with a number, as the end of a sentence; None: nothing."""
+        return None if isinstance(value, Tracer) or self.holds(value) else f"is out of range: {self.words}"
+
+
+class Strength:
+    """Says of a value that it is a number, or a function of the number of minibatches: a schedule (`boundary.py`)."""
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with it, as the end of a sentence; None: nothing."""
+        return None if callable(value) else misfit(complex, value)
+
+
+MOST = 2**31 - 1  # JAX counts in 32 bits
+Count: TypeAlias = Annotated[int, Range(1, MOST, f"give a whole number of 1 or more, up to {MOST}")]
+HowMany: TypeAlias = Annotated[int, Range(0, MOST, f"give a whole number of 0 or more, up to {MOST}")]
+Limit: TypeAlias = Annotated[float, INFINITE]
+"""A number, or ±∞."""
 Shape: TypeAlias = tuple[int, ...]
 Scalar: TypeAlias = Inexact[Array, ""]
 """One number."""
 Number: TypeAlias = Inexact[Array, "..."] | float | complex
 """A number or an array of numbers, as β, which may be complex."""
-Theta: TypeAlias = PyTree
+Theta: TypeAlias = Annotated[PyTree, Numbers()]
 """θ: a tree of arrays, {"W": {"pre-post": …}, "b": {layer: …}} for the networks of the library."""
-State: TypeAlias = PyTree
+State: TypeAlias = Annotated[PyTree, Numbers()]
 """s: an array or a tree of arrays; {layer: …} for the networks of the library."""
 Layers: TypeAlias = dict[str, Array]
 """One array for each layer, by name."""
 Data: TypeAlias = PyTree
 """v: what an example consists of; (x, y) where F is an energy and a cost."""
-Key: TypeAlias = Array
+Key: TypeAlias = Annotated[Any, RandomKey()]
 """A key of `jax.random`."""
 Weight: TypeAlias = Float[Array, " batch"]
 """The share of each example in an average; 0 for a padding row."""
@@ -33,18 +109,24 @@ __all__ = [
     "Any",
     "Array",
     "Bool",
+    "Count",
     "Data",
     "Float",
+    "HowMany",
     "Inexact",
     "Int",
     "Key",
     "Layers",
+    "Limit",
     "Metric",
     "Number",
+    "Numbers",
     "PyTree",
+    "Range",
     "Scalar",
     "Shape",
     "State",
+    "Strength",
     "Theta",
     "Weight",
 ]

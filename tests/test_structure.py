@@ -16,6 +16,7 @@ PACKAGE = Path(eqprop.__file__).parent
 ROOMS = [
     "errors",
     "memory",
+    "boundary",
     "types",
     "compile",
     "given",

@@ -1,5 +1,6 @@
 """Labelled images to learn from: scikit-learn's digits, MNIST, Fashion-MNIST and CIFAR, fetched once and verified."""
 
+from eqprop.boundary import guard
 from eqprop.data.files import FiledSplit, write_part
 from eqprop.data.loading import NAMES, Entry, catalogue, fetch, full_name, load, outline
 from eqprop.data.shards import Shards
@@ -19,3 +20,5 @@ __all__ = [
     "outline",
     "write_part",
 ]
+
+globals().update(guard(globals(), __all__))

@@ -1,5 +1,6 @@
 """Devices that are not perfect: how they are written (behind the optimizer) and how states are read (in the rule)."""
 
+from eqprop.boundary import guard
 from eqprop.device.aging import decay, drift
 from eqprop.device.base import only
 from eqprop.device.diodes import diode_spread
@@ -29,3 +30,5 @@ __all__ = [
     "up_down",
     "write_noise",
 ]
+
+globals().update(guard(globals(), __all__))

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, isinf, sqrt
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from eqprop.boundary import entrance
+from eqprop.errors import InputError
+from eqprop.types import Limit
 
 
 @dataclass(frozen=True)
@@ -20,13 +24,16 @@ class Activation:
 
     name: str
     rho: Callable[[Array], Array]
-    low: float
-    high: float
+    low: Limit
+    high: Limit
     slope: float
     bend: float
 
+    @entrance
     def __call__(self, u: Array) -> Array:
-        return self.rho(u)
+        if isinf(self.low) < jnp.iscomplexobj(u):
+            raise InputError(f"{self.name} of complex numbers, which have no order: take sigmoid, tanh or smooth_step")
+        return self.rho(u if jnp.issubdtype(jnp.result_type(u), jnp.inexact) else jnp.asarray(u, float))
 
     def curvature(self, field: Callable[[], Array], coupling: Array | float) -> Array | float:
         """A bound on |∂²Φ/∂u²| for the units of a layer, the others being given.

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from optax.tree_utils import tree_norm, tree_vdot
 
+from eqprop.boundary import entrance
 from eqprop.energy.base import Blockwise, Reversible
 from eqprop.energy.hopfield import Hopfield
 from eqprop.energy.variant import Variant
@@ -54,6 +55,7 @@ class Directed(Variant, Blockwise, Reversible):
         """The synapses that have weights V."""
         return tuple(synapse.name for synapse in self.net.synapses if synapse.pre != self.net.clamped)
 
+    @entrance
     def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """W and b as `net` begins with, and V, if it learns, drawn independently."""
         theta = self.net.init(key, gain)

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
+from eqprop.boundary import entrance
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Array, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Array, HowMany, Key, Layers, Scalar, Shape, Theta
 
 BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
 LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
@@ -171,7 +172,8 @@ class Graph:
         low, high = ({layer: end(self.rho[layer]) for layer in self.shapes} for end in (_low, _high))
         return Space(self.shapes, _common(low), _common(high))
 
-    def rest(self, batch: int) -> Layers:
+    @entrance
+    def rest(self, batch: HowMany) -> Layers:
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
@@ -180,6 +182,7 @@ class Graph:
         """How many numbers θ has."""
         return sum(map(prod, (*(synapse.shape for synapse in self.synapses), *self.biases.values())))
 
+    @entrance
     def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """Weights in the range of each synapse, that of Glorot & Bengio if it is dense, times `gain`; biases zero.
 
@@ -198,10 +201,13 @@ class Graph:
             "b": {layer: jnp.zeros(shape) for layer, shape in self.biases.items()},
         }
 
+    @entrance
     def fields(self, theta: Theta) -> Array:
         """The weights by which the inputs act on the first layer they are joined to."""
+        self._check_theta(theta)
         return theta["W"][next(synapse.name for synapse in self.synapses if synapse.pre == self.clamped)]
 
+    @entrance
     def per_layer(self, values: Mapping[str, float]) -> dict[str, dict[str, float]]:
         """A tree like θ with, for each layer, its value at its biases and at the synapses that lead to it.
 
@@ -246,9 +252,14 @@ class Graph:
     def check(self, theta: Theta, x: Array, s: Layers) -> None:
         """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
         self._check_shape(jnp.shape(x))
+        _check_shapes("the state", self.shapes, s)
+        self._check_theta(theta)
+
+    def _check_theta(self, theta: Theta) -> None:
+        if not isinstance(theta, Mapping):
+            raise InputError(f"theta is of type {type(theta).__name__} instead of a dict: make it with init")
         if lacking := sorted({"W", "b"} - theta.keys()):
             raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
-        _check_shapes("the state", self.shapes, s)
         _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
         _check_shapes("theta['b']", self.biases, theta["b"])
 
@@ -400,8 +411,10 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
 
 
 def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> None:
-    if odd := sorted(shapes.keys() ^ arrays.keys()):
-        raise InputError(f"{what} has {sorted(arrays)} instead of {sorted(shapes)}: mind {odd[0]!r}")
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"{what} is of type {type(arrays).__name__} instead of a dict with {sorted(shapes)}")
+    if odd := sorted(shapes.keys() ^ arrays.keys(), key=str):
+        raise InputError(f"{what} has {sorted(arrays, key=str)} instead of {sorted(shapes)}: mind {odd[0]!r}")
     for key, shape in shapes.items():
         if jnp.shape(arrays[key]) != shape:
             raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")

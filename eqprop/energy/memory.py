@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.energy.base import Blockwise, Energy
 from eqprop.energy.separation import Separation
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Key, Layers, Scalar, Shape, Theta
+from eqprop.types import HowMany, Key, Layers, Scalar, Shape, Theta
 
 
 class Memory(Energy, Blockwise, eqx.Module):
@@ -58,7 +59,8 @@ class Memory(Energy, Blockwise, eqx.Module):
         """N, over all layers."""
         return sum(prod(shape) for _, shape in self.layers)
 
-    def rest(self, batch: int) -> Layers:
+    @entrance
+    def rest(self, batch: HowMany) -> Layers:
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
@@ -72,6 +74,7 @@ class Memory(Energy, Blockwise, eqx.Module):
                 raise InputError(f"patterns of layer {name!r} have the shape {part.shape[1:]} instead of {shape}")
         return {"patterns": jnp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)}
 
+    @entrance
     def init(self, key: Key, patterns: int, gain: float = 0.5) -> Theta:
         """So many random patterns to learn from, of a length of about `gain`."""
         return {"patterns": gain * jax.random.normal(key, (patterns, self.units)) / self.units**0.5}

@@ -6,6 +6,7 @@ from math import inf, pi
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.energy.base import Blockwise
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
@@ -55,6 +56,7 @@ class Oscillators(Variant, Blockwise):
         """The layers that settle; phases have no bounds."""
         return Space(self.net.shapes)
 
+    @entrance
     def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """The weights that `net` begins with; fields of strength 1 lock each oscillator to the phase 0."""
         theta = self.net.init(key, gain)

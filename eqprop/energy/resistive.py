@@ -18,7 +18,7 @@ from eqprop.energy.graph import Graph, layer_names
 from eqprop.energy.resistor import EMPTIEST, Crossbar, Resistors, Wires
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.types import Array, Layers, Scalar, Shape, Theta
+from eqprop.types import Array, Layers, Limit, Scalar, Shape, Theta
 
 Diodes = Mapping[str, Sequence[int]]
 
@@ -69,7 +69,7 @@ class Resistive(Graph, Energy, Blockwise):
         mirrored: bool = False,
         rails: Sequence[float] = (),
         least: float = 0.0,
-        most: float = inf,
+        most: Limit = inf,
         names: Mapping[str, Sequence[str]] | None = None,
     ):
         shapes = {layer: prod(shape) if isinstance(shape, tuple) else shape for layer, shape in layers.items()}
@@ -115,6 +115,16 @@ class Resistive(Graph, Energy, Blockwise):
             )
 
     @classmethod
+    def skip(cls, *_: Any, **__: Any) -> Self:
+        """Circuits have no such form."""
+        raise InputError(f"{cls.__name__}.skip: circuits are made by layered, by netlist, or of their resistors")
+
+    @classmethod
+    def fully_connected(cls, *_: Any, **__: Any) -> Self:
+        """Circuits have no such form."""
+        raise InputError(f"{cls.__name__}.fully_connected: circuits are made by layered, by netlist, or of resistors")
+
+    @classmethod
     def layered(  # pyright: ignore[reportIncompatibleMethodOverride]  (circuits have no activation)
         cls,
         *sizes: int,
@@ -126,7 +136,7 @@ class Resistive(Graph, Energy, Blockwise):
         source_resistance: float = 0.0,
         spread: Mapping[str, Sequence[float]] | None = None,
         least: float = 0.0,
-        most: float = inf,
+        most: Limit = inf,
     ) -> Self:
         """Layers of nodes in a row, with a crossbar between each and the next.
 
@@ -196,7 +206,7 @@ class Resistive(Graph, Energy, Blockwise):
         diode: Shockley | None = None,
         gain: float = 1.0,
         least: float = 0.0,
-        most: float = inf,
+        most: Limit = inf,
     ) -> Self:
         """Any circuit of resistors, given as pairs of node names.
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import equinox as eqx
 
+from eqprop.boundary import entrance
 from eqprop.energy.base import Energy
 from eqprop.energy.graph import Graph
 from eqprop.state import Space
-from eqprop.types import Array, Key, Layers, Theta
+from eqprop.types import Array, HowMany, Key, Layers, Theta
 
 
 class Variant(Energy, eqx.Module):
@@ -53,10 +54,12 @@ class Variant(Energy, eqx.Module):
         """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1."""
         return self.net.take(x)
 
-    def rest(self, batch: int) -> Layers:
+    @entrance
+    def rest(self, batch: HowMany) -> Layers:
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
+    @entrance
     def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
         """The weights that `net` begins with."""
         return self.net.init(key, gain)

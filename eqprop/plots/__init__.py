@@ -3,6 +3,7 @@
 `docs/gallery.md` shows them all. `STYLES` and `styled` are for figures of your own that look like these.
 """
 
+from eqprop.boundary import guard
 from eqprop.plots.distribution import spread
 from eqprop.plots.gradient import against_residual, gradient_error
 from eqprop.plots.images import feature_maps, filters
@@ -44,3 +45,5 @@ __all__ = [
     "tracking",
     "weight_changes",
 ]
+
+globals().update(guard(globals(), __all__))

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
@@ -96,11 +97,13 @@ class Relaxation(eqx.Module):
         """The relaxation without its tolerance, if it has one: every example takes all steps."""
         return self
 
+    @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
         """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
         F = checked(self, F, v, s)
         return _ends(self, F, theta, v, beta, s, key)
 
+    @entrance
     def __call__(
         self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
     ) -> tuple[State, Info]:
@@ -145,8 +148,10 @@ def check_batch(F: System, v: Data, s: State) -> None:
     """Refuse a batch that F cannot mean, or states that are not as many or cannot move, before anything compiles."""
     require_floats(s)
     data = jax.tree.leaves(v)
-    if not all(jnp.ndim(leaf) for leaf in data):
-        raise InputError(f"v has parts of shapes {[jnp.shape(leaf) for leaf in data]}: the first axis counts examples")
+    for name, leaves in (("v", data), ("the state", jax.tree.leaves(s))):
+        if not all(jnp.ndim(leaf) for leaf in leaves):
+            shapes = [jnp.shape(leaf) for leaf in leaves]
+            raise InputError(f"{name} has parts of shapes {shapes}: the first axis counts examples")
     given, states = ([len(leaf) for leaf in jax.tree.leaves(tree)] for tree in (v, s))
     if len({*given, *states}) > 1:
         raise InputError(
@@ -235,6 +240,7 @@ class Stepwise(Relaxation):
             step = jax.vmap(step, in_axes=(None, 0, 0))
         return partial(step, v, beta)
 
+    @entrance
     def advance(
         self,
         F: TotalEnergy,
@@ -262,6 +268,7 @@ class Stepwise(Relaxation):
         begin = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(betas), *a.shape)), self.init(s))
         return self._told(loop(self, self.stepper(F, theta, v, betas, each=True), begin), s)
 
+    @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
         return _trace(self.all_steps(), checked(self, F, v, s), theta, v, beta, s)

@@ -5,10 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, Relaxation, Trace
-from eqprop.total import System, TotalEnergy, system
+from eqprop.relax.base import Info, Relaxation, Trace, checked
+from eqprop.total import System, TotalEnergy
 from eqprop.types import Array, Data, Key, Number, State, Theta
 
 
@@ -38,6 +39,7 @@ class Flow(Relaxation):
         met = jax.vmap(lambda v, beta, s: F.space.residual(s, F.force(theta, v, beta, s)), axes)(v, beta, s)
         return s, Info(met, solution.stats["num_steps"], met <= self.tol)
 
+    @entrance
     def trace(
         self,
         F: TotalEnergy,
@@ -54,7 +56,7 @@ class Flow(Relaxation):
         Without times, at a hundred that are equally far apart.
         """
         times = jnp.linspace(0.0, self.time, 101) if times is None else times
-        return _trace(self, system(F), theta, v, beta, s, times)
+        return _trace(self, checked(self, F, v, s), theta, v, beta, s, times)
 
     def solve(self, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array | None) -> Any:
         """Diffrax's solution for one example, at its end or at the `times` given."""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.energy.base import Binary
 from eqprop.errors import InputError
@@ -46,6 +47,7 @@ class Gibbs(Relaxation):
         """Refuse an F that is not that of a Boltzmann machine."""
         machine_of(F)
 
+    @entrance
     def sample(
         self, F: TotalEnergy, theta: Theta, v: Data, s: Layers, key: Key, held: Layers | None = None
     ) -> tuple[Layers, Layers]:

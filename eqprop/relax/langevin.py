@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.base import Info, Relaxation, Trace, energies, require_floats, restless
@@ -52,6 +53,7 @@ class Langevin(Relaxation):
         """How the chains of all examples went."""
         return restless(examples, self.steps)
 
+    @entrance
     def sample(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
         """States that follow p, with axes (examples, samples, …); each example has noise of its own.
 
@@ -92,6 +94,7 @@ class Langevin(Relaxation):
         states = self.draw(F, theta, v, beta, s, jax.random.key(0) if key is None else key)
         return jax.tree.map(lambda u: jnp.mean(u, axis=1), states), self.info(len(jax.tree.leaves(s)[0]))
 
+    @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Every state on the way, those that would be forgotten included; what never rests has no residual."""
         every = replace(self, burn_in=0, samples=self.steps, thin=1)

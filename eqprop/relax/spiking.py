@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.base import Info, Relaxation, Trace, checked, energies, restless
@@ -79,6 +80,7 @@ class Spiking(Relaxation):
         keys = jax.random.split(self._key(None), len(betas))
         return jax.vmap(lambda beta, key: self.settle(F, theta, v, beta, s, key))(betas, keys)
 
+    @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: Layers, key: Key | None = None) -> Trace:
         """Every state on the way; what never rests has no residual."""
         path, energy = _path(self, checked(self, F, v, s), theta, v, beta, s, self._key(key))

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jax.core import Tracer
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
+from eqprop.errors import InputError
 from eqprop.nudge import Nudge
 from eqprop.relax import Info, Relaxation
 from eqprop.relax.base import check_batch
@@ -65,6 +69,7 @@ class Rule(eqx.Module):
         `weight` gives each example its share in the average.
         """
 
+    @entrance
     def __call__(
         self,
         F: TotalEnergy,
@@ -82,7 +87,17 @@ class Rule(eqx.Module):
         F = system(F)
         self.check(F)
         check_batch(F, v, s)
+        _check_weight(weight, len(jax.tree.leaves(s)[0]))
         return _learn(self.at(0), F, theta, v, s, jax.random.key(0) if key is None else key, weight)
+
+
+def _check_weight(weight: Weight | None, examples: int) -> None:
+    if weight is None:
+        return
+    if jnp.shape(weight) != (examples,):
+        raise InputError(f"weight has the shape {jnp.shape(weight)}: give one number for each of {examples} examples")
+    if not isinstance(weight, Tracer) and not (jnp.min(weight) >= 0 and 0 < jnp.sum(weight) < jnp.inf):
+        raise InputError("weight: give a finite number of 0 or more for each example, and not 0 for all")
 
 
 class Nudged(Rule):

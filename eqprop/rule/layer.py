@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from optax.tree_utils import tree_vdot
 
+from eqprop.boundary import entrance
 from eqprop.cost import Cost, Curved
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
@@ -48,6 +49,7 @@ class Layer(eqx.Module):
     free: Relaxation
     nudged: Relaxation
 
+    @entrance
     def __call__(self, theta: Theta, x: Data, s: State | None = None, key: Key | None = None) -> State:
         """The states that the examples of x settle to; the first axis of all arrays counts examples.
 

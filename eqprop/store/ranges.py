@@ -1,7 +1,7 @@
 """Which numbers a setting may have: said beside its type, and checked in one place for commands, files and Python."""
 
 import typing
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from math import inf
 from typing import Annotated, Any
 
@@ -9,28 +9,14 @@ import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.store.schema import fitted
+from eqprop.types import MOST, Count, Range
+
+__all__ = ["Count"]
 
 
-@dataclass(frozen=True)
-class Range:
-    """Finite numbers from `low` to `high`, without the ends that are `open`; `words` say what to give."""
-
-    low: float
-    high: float
-    words: str
-    open: str = ""
-
-    def holds(self, value: float) -> bool:
-        """Whether it is one of them; NaN is not."""
-        above = self.low < value if "low" in self.open else self.low <= value
-        return above and (value < self.high if "high" in self.open else value <= self.high) and abs(value) < inf
-
-
-MOST = 2**31 - 1  # JAX counts in 32 bits
 MOST_STEPS = 10**6
 LARGE = 1e6
 
-Count = Annotated[int, Range(1, MOST, f"give a whole number of 1 or more, up to {MOST}")]
 Units = Annotated[int, Range(-MOST, 10**8, "give a whole number of units, up to 100,000,000")]  # graphs refuse the rest
 Steps = Annotated[int, Range(1, MOST_STEPS, f"give a whole number of 1 or more, up to {MOST_STEPS}")]
 Pixels = Annotated[int, Range(-1000, 1000, "give a whole number of pixels, 0 or more, up to 1000")]

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import entrance
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import to_json, write_atomic, write_json
@@ -123,6 +124,7 @@ class Run:
         path = self.folder / "history.jsonl"
         return records(read_json_lines(path, Kept, "restore it or start a new run")) if path.exists() else []
 
+    @entrance
     def save(
         self,
         state: TrainState,
@@ -141,6 +143,7 @@ class Run:
         about = told(trainer, state.theta) | {"epochs": len(history), "settings": settings}
         checkpoint.save(self.folder / "weights.safetensors", state.theta, about)
 
+    @entrance
     def made_with(self, name: Literal["checkpoint", "weights"]) -> dict[str, Any] | None:
         """The settings that led to what is saved; None if nothing is, or if they were not kept."""
         path = self.folder / f"{name}.safetensors"
@@ -148,6 +151,7 @@ class Run:
             return None
         return checkpoint.read_notes(path, Notes if name == "checkpoint" else WeightNotes).settings
 
+    @entrance
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""
         if not self.saved:
@@ -157,6 +161,7 @@ class Run:
         check_counters(path, state, len(notes.history))
         return state, records(notes.history), notes.seconds
 
+    @entrance
     def load_weights(self, like: Any) -> tuple[Any, int]:
         """θ as last saved, and the number of epochs it was trained for."""
         path = self.folder / "weights.safetensors"
@@ -166,17 +171,20 @@ class Run:
         check_finite(path, theta)
         return theta, notes.epochs
 
+    @entrance
     def write_config(self, config: dict[str, Any]) -> None:
         """Keep the settings, if they are not those that are kept already."""
         path = self.folder / "config.json"
         if not path.exists() or self.config != config:
             write_json(path, config)
 
+    @entrance
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
         lines = "".join(to_json(record) + "\n" for record in history)
         write_atomic(self.folder / "history.jsonl", lines.encode())
 
+    @entrance
     def write_result(self, result: dict[str, Any]) -> None:
         """Keep what came of it, which ends the run."""
         write_json(self.folder / "result.json", result)
@@ -222,11 +230,14 @@ class Follower(Run):
         checkpoint.flattened(state)
         checkpoint.flattened(state.theta)
 
+    @entrance
     def write_config(self, config: dict[str, Any]) -> None:
         """Leave it to the first process."""
 
+    @entrance
     def write_history(self, history: list[Record]) -> None:
         """Leave it to the first process."""
 
+    @entrance
     def write_result(self, result: dict[str, Any]) -> None:
         """Leave it to the first process."""

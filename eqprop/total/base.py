@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import is_numeric, short
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
@@ -170,7 +171,10 @@ class Plain(System):
     project_: Callable[..., Any] | None
 
     def __call__(self, theta: Theta, v: Data, beta: Number, s: State) -> Scalar:
-        return self.function(theta, v, beta, s)
+        value = self.function(theta, v, beta, s)
+        if not is_numeric(value) or jnp.shape(value):
+            raise InputError(f"F={short(self.function)} gave {short(value)} for one example: it must give one number")
+        return value  # pyright: ignore[reportReturnType]  (a number of Python will do)
 
     @property
     def space(self) -> Space:

@@ -101,7 +101,7 @@ def fit(
             record["seconds"] = seconds
             if valid is not None and len(jax.tree.leaves(valid)[0]):
                 began = time.perf_counter()
-                averages_valid, state = trainer.validate(state, valid)
+                averages_valid, state = trainer.go_on_validating(state, valid)
                 record |= {f"valid_{k}": a for k, a in averages_valid.items()}
                 record["valid_seconds"] = time.perf_counter() - began
             history.append(record)

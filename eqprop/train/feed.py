@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from eqprop.boundary import entrance
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
@@ -82,6 +83,7 @@ class Feed(abc.ABC):
         v, weight, _ = next(self.epoch(key))
         return jax.tree.map(lambda a: a[weight > 0], v)
 
+    @entrance
     def epoch(self, key: Key, epoch: int = 0, first: int = 0) -> Iterator[Batch]:
         """The minibatches of an epoch one by one, for a loop that is not compiled."""
         while first < self.batches:

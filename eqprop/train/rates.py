@@ -1,7 +1,7 @@
 """Learning rates and schedules whose numbers are data: others compile nothing."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from eqprop.errors import InputError
-from eqprop.types import Array, Number, PyTree, Theta
+from eqprop.types import Array, Number, Numbers, PyTree, Theta
 
 
 class Staircase(eqx.Module):
@@ -69,7 +69,7 @@ class Rated(eqx.Module):
     """
 
     optimizer: optax.GradientTransformation
-    rates: PyTree = 1.0
+    rates: Annotated[PyTree, Numbers(whole=True)] = 1.0
     schedule: Callable[[Any], Any] | None = None
 
     def __check_init__(self) -> None:

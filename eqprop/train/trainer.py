@@ -10,6 +10,7 @@ import optax
 from jax.core import Tracer
 from jax.sharding import Mesh
 
+from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
@@ -20,7 +21,7 @@ from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
-from eqprop.types import Array, Data, Key, Metric, State, Theta, Weight
+from eqprop.types import Array, Count, Data, HowMany, Key, Metric, State, Theta, Weight
 
 MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
 
@@ -88,11 +89,13 @@ class Trainer(eqx.Module):
             if not self.F.traceable:
                 raise InputError(f"mesh with F={self.F!r}, which is measured and not computed: leave the mesh out")
 
-    def rest(self, examples: int) -> State:
+    @entrance
+    def rest(self, examples: HowMany) -> State:
         """The state from which `examples` of them begin to settle."""
         return self.F.space.rest(examples)
 
-    def init(self, theta: Theta, feed: Feed, key: Key, valid: int = 0) -> TrainState:
+    @entrance
+    def init(self, theta: Theta, feed: Feed, key: Key, valid: HowMany = 0) -> TrainState:
         """The state before the first minibatch; `valid` is the number of validation examples."""
         if not isinstance(feed, Feed):
             raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
@@ -126,6 +129,7 @@ class Trainer(eqx.Module):
         particles = lay(state.particles, by_rows(mesh, state.particles))
         return lay(state._replace(particles=particles), everywhere(mesh))
 
+    @entrance
     def advance(self, state: TrainState, feed: Feed, batches: int) -> TrainState:
         """Train on the next `batches` minibatches, which must lie within the running epoch."""
         first, left = int(state.batch), feed.batches - int(state.batch)
@@ -140,11 +144,13 @@ class Trainer(eqx.Module):
             state = _advance(self, state, window, first)
         return state
 
-    def measure(self, theta: Theta, v: Data, block: int = 1000) -> dict[str, float]:
+    @entrance
+    def measure(self, theta: Theta, v: Data, block: Count = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
         return self._settle_all(theta, self._checked(v), None, block)[0]
 
-    def settle(self, theta: Theta, v: Data, block: int = 1000) -> State:
+    @entrance
+    def settle(self, theta: Theta, v: Data, block: Count = 1000) -> State:
         """The free fixed points of all examples, as `measure` looks at; targets may be None."""
         v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
@@ -153,13 +159,19 @@ class Trainer(eqx.Module):
             settled.append(rows_of(_free(self, theta, part, self.rest(block)), 0, min(block, examples - first)))
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
 
-    def predict(self, theta: Theta, v: Data, block: int = 1000) -> Array:
+    @entrance
+    def predict(self, theta: Theta, v: Data, block: Count = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
         v = self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
+    @entrance
     def validate(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
         """`measure`, from the particles of the validation examples v, and the state with those moved on."""
+        return self.go_on_validating(state, self._checked(v))
+
+    def go_on_validating(self, state: TrainState, v: Data) -> tuple[dict[str, float], TrainState]:
+        """`validate`, of examples that were checked before."""
         averages, particles = self._settle_all(state.theta, v, state.valid_particles)
         return averages, state._replace(valid_particles=particles)
 
@@ -169,7 +181,7 @@ class Trainer(eqx.Module):
         return v
 
     def _settle_all(
-        self, theta: Theta, v: Data, particles: State | None, block: int = 1000
+        self, theta: Theta, v: Data, particles: State | None, block: Count = 1000
     ) -> tuple[dict[str, float], State]:
         examples = len(jax.tree.leaves(v)[0])
         totals, settled = dict.fromkeys(("cost", *self.metrics), 0.0), []

@@ -1,0 +1,110 @@
+"""Disks that are full, broken or read-only from any write on, and folders that vanish: what was saved stays good."""
+
+import errno
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from campaign.base import Outcome
+from campaign.trainings import begin, finished, prepare, whole
+
+WHAT = "trainings whose disk is full, fails or is read-only from any write on, or whose folder vanishes"
+COUNTS = (4, 60)
+SECONDS = 120.0
+__all__ = ["prepare"]
+ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES)
+SIZE = 400_000  # bytes of the small disk, which a training fills half
+
+
+def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    way = random.choice(["full", "fails", "fails", "gone"])
+    with small_disk(folder) as real:
+        return ATTACKS[way if real or way != "full" else "fails"](random, folder, say)
+
+
+def full(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    """The rest of a small disk is taken by another file at any moment."""
+    seconds = whole()[1]
+    moment = random.uniform(0, seconds)
+    say(f"the disk is full after {moment:.2f} of {seconds:.2f} s")
+    training = begin(folder)
+    time.sleep(moment)
+    try:
+        with open(folder / "ballast", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+    except OSError:
+        status = training.wait()
+    (folder / "ballast").unlink()
+    return told(folder, status, training.words)
+
+
+def fails(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    """From some call on, the system refuses to make, flush or rename files."""
+    number, first, name = random.choice(ERRORS), random.randrange(30), random.choice(["fsync", "replace", "mkstemp"])
+    say(f"{name} fails with {errno.errorcode[number]} from call {first} on")
+    training = begin(folder, prepare=lambda: break_call(number, first, name))
+    return told(folder, training.wait(), training.words)
+
+
+def gone(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    """The folder of the run is removed at any moment."""
+    seconds = whole()[1]
+    moment = random.uniform(0, seconds)
+    say(f"the folder is removed after {moment:.2f} of {seconds:.2f} s")
+    training = begin(folder)
+    time.sleep(moment)
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    status = training.wait()
+    if status not in (0, 1) or "Traceback" in training.words:
+        return Outcome("traceback", f"status {status}: {training.words[-400:]}")
+    shutil.rmtree(folder / "run", ignore_errors=True)  # of which a part may be there again
+    return finished(folder)
+
+
+def told(folder: Path, status: int, words: str) -> Outcome:
+    """Status 1 and words, or the end; then it goes on."""
+    if status not in (0, 1) or "Traceback" in words:
+        return Outcome("traceback", f"status {status}: {words[-400:]}")
+    if status == 1 and "error:" not in words:
+        return Outcome("lost", f"no word of the disk: {words[-300:]}")
+    return finished(folder)
+
+
+def break_call(number: int, first: int, name: str) -> None:
+    module: Any = tempfile if name == "mkstemp" else os
+    right, calls = getattr(module, name), [0]
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > first:
+            raise OSError(number, os.strerror(number))
+        return right(*args, **kwargs)
+
+    setattr(module, name, wrong)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Any:
+    """A disk of little room in the place of the folder, where the system allows one."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "campaign", str(folder)]
+    real = os.name == "posix" and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    home = Path.cwd()
+    if real:
+        os.chdir(folder)
+    try:
+        yield real
+    finally:
+        if real:
+            os.chdir(home.parent)
+            subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
+
+
+ATTACKS = {"full": full, "fails": fails, "gone": gone}

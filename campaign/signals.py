@@ -1,0 +1,32 @@
+"""SIGINT, SIGTERM and SIGHUP at any moment: the state is saved, the status is right, the words say how to go on."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from campaign.base import Outcome
+from campaign.trainings import SIGNALS, begin, finished, prepare, whole
+from eqprop.cli.stopping import WORDS
+
+WHAT = "trainings ended by SIGINT, SIGTERM or SIGHUP at any moment, and resumed"
+COUNTS = (3, 60)
+SECONDS = 120.0
+__all__ = ["prepare"]
+
+
+def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    seconds, number = whole()[1], random.choice(SIGNALS)
+    moment = random.uniform(0.02, seconds)
+    say(f"{number.name} after {moment:.2f} of {seconds:.2f} s")
+    training = begin(folder)
+    time.sleep(moment)
+    training.send(number)
+    status = training.wait()
+    if status not in (0, 128 + number, -number) or "Traceback" in training.words:
+        return Outcome("traceback", f"status {status}: {training.words[-400:]}")
+    if status == 128 + number and f"{WORDS[number.name]}:" not in training.words:
+        return Outcome("lost", f"no word of the signal: {training.words[-300:]}")
+    if (folder / "run" / "checkpoint.safetensors").exists() and status > 0 and "--resume run" not in training.words:
+        return Outcome("lost", f"no word of how to go on: {training.words[-300:]}")
+    return finished(folder)

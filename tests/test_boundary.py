@@ -1,0 +1,132 @@
+"""What is handed over from outside fits the annotations, or is refused in words that name it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pytest
+
+import eqprop as ep
+from eqprop import boundary, data, device, plots, spice
+
+NET = ep.Hopfield.layered(3, 4, 2)
+F = ep.Total(NET, ep.SquaredError())
+THETA = NET.init(jax.random.key(0))
+X, Y = np.full((4, 3), 0.5, np.float32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+BLOCK = ep.Block(5)
+
+
+def settle(theta: Any = THETA, v: Any = (X, Y), beta: Any = 0.0, s: Any = None) -> Any:
+    return BLOCK(F, theta, v, beta, NET.rest(4) if s is None else s)
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a text for a number": (lambda: ep.Gradient(epsilon="x"), "Gradient: epsilon='x' is not a finite number"),  # pyright: ignore
+    "a dict for a number": (lambda: ep.SquaredError(l2={}), "SquaredError: l2={} is not a finite number"),  # pyright: ignore
+    "a truth for a number": (lambda: ep.Gradient(epsilon=True), "epsilon=True is not a finite number"),
+    "not a number": (lambda: ep.Gradient(epsilon=float("nan")), "epsilon=nan is not a finite number"),
+    "a whole number beyond all": (lambda: ep.Gradient(epsilon=10**30), "is not a finite number"),
+    "a part of a whole": (lambda: ep.Block(2.5), "Block: steps=2.5 is not a whole number"),  # pyright: ignore
+    "a nudge by words": (lambda: ep.Symmetric("strong"), "Symmetric: beta='strong' is not a finite number"),
+    "no choice": (lambda: ep.Block(order="up"), "order='up' is not one of 'forward', 'backward', 'both'"),  # pyright: ignore
+    "sizes of a network": (lambda: ep.Hopfield.layered(3, "4"), "Graph.layered: sizes='4' is not a whole number"),  # pyright: ignore
+    "no function": (lambda: BLOCK(3, THETA, (X, Y), 0.0, NET.rest(4)), "Relaxation: F=3 is not a function"),  # pyright: ignore
+    "another kind of thing": (lambda: ep.Trainer(F, BLOCK, optax.sgd(0.1)), "rule=(of type Block) is not eqprop.Rule"),  # pyright: ignore
+    "no key": (lambda: NET.init(0), "Graph.init: key=0 is no key: give one, as jax.random.key(0)"),  # pyright: ignore
+    "weights of words": (lambda: settle({"W": "x"}), "theta={'W': 'x'} has ['W'] of type str, which is no number"),
+    "weights that are whole": (
+        lambda: settle(jax.tree.map(lambda w: np.ones(w.shape, int), THETA)),
+        "of type ndarray that holds whole numbers",
+    ),
+    "weights that are not finite": (
+        lambda: settle(jax.tree.map(lambda w: w * jnp.nan, THETA)),
+        "theta=(of type dict) has ['W']['hidden-output'] of type ArrayImpl with values that are not finite",
+    ),
+    "weights in no dict": (lambda: settle(jnp.ones(3)), "instead of a dict: make it with init"),
+    "states in no dict": (lambda: settle(s=jnp.zeros((4, 2))), "instead of a dict with ['hidden', 'output']"),
+    "states without an axis": (lambda: settle(s=jnp.float32(0)), "the first axis counts examples"),
+    "a function of two numbers": (
+        lambda: ep.Gradient(3)(lambda theta, v, beta, s: s, THETA, (X, Y), 0.0, jnp.zeros((4, 2))),
+        "gave (an array of shape (2,) and type float32) for one example: it must give one number",
+    ),
+    "weights of other examples": (
+        lambda: ep.EquilibriumPropagation()(F, THETA, (X, Y), NET.rest(4), weight=jnp.ones(3)),
+        "weight has the shape (3,): give one number for each of 4 examples",
+    ),
+    "weights of no example": (
+        lambda: ep.EquilibriumPropagation()(F, THETA, (X, Y), NET.rest(4), weight=jnp.zeros(4)),
+        "not 0 for all",
+    ),
+    "more than memory has": (lambda: NET.rest(2**31 - 1), "states of 2147483647 examples would take"),
+    "a batch of less than none": (lambda: NET.rest(-1), "batch=-1 is out of range"),
+    "a name that is none": (lambda: data.load(3), "load: name=3 is not a text"),  # pyright: ignore
+    "a bound of words": (lambda: ep.Space(3, low="x"), "low='x': a bound is a number"),
+    "a circuit of another form": (lambda: ep.Resistive.skip(3, 4, 2), "Resistive.skip: circuits are made by layered"),
+    "an order of complex numbers": (lambda: ep.relu6(jnp.ones(2, complex)), "relu6 of complex numbers"),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(call: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ep.InputError) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+def test_numbers_of_other_libraries_do_as_well() -> None:
+    usual = settle(beta=0.5)[0]["output"]
+    halves: tuple[Any, ...] = (
+        np.float32(0.5),
+        np.float64(0.5),
+        jnp.float32(0.5),
+        np.array(0.5),
+        ml_dtypes.bfloat16(0.5),
+    )
+    for half in halves:
+        np.testing.assert_array_equal(settle(beta=half)[0]["output"], usual)
+        assert ep.Symmetric(half).beta == 0.5 and ep.Gradient(epsilon=half).epsilon == 0.5
+    doubles = jax.tree.map(lambda w: np.asarray(w, np.float64), THETA)
+    np.testing.assert_array_equal(settle(doubles, (X.astype(np.float64), Y), 0.5)[0]["output"], usual)
+    rounded = jax.tree.map(lambda w: w.astype(jnp.bfloat16), THETA)
+    np.testing.assert_allclose(settle(rounded, beta=0.5)[0]["output"], usual, atol=0.02)
+    trainer = ep.Trainer(F, ep.EquilibriumPropagation(free=BLOCK), optax.sgd(0.1))
+    lists = trainer.measure(THETA, (X.tolist(), Y.tolist()))
+    assert lists == pytest.approx(trainer.measure(THETA, (X, Y)))
+
+
+def test_only_the_outermost_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    check = boundary._check
+    monkeypatch.setattr(boundary, "_check", lambda name, *rest: (checked.append(name), check(name, *rest))[1])
+    trainer = ep.Trainer(F, ep.EquilibriumPropagation(free=BLOCK), optax.sgd(0.1))
+    feed = ep.Shuffled((X, Y), batch_size=2)
+    state = trainer.init(THETA, feed, jax.random.key(0))
+    checked.clear()
+    ep.fit(trainer, state, feed, epochs=1)
+    assert checked == ["fit"]
+
+
+def test_values_that_are_not_known_yet_pass() -> None:
+    @jax.jit
+    def program(theta: Any, epsilon: Any) -> Any:
+        return ep.Gradient(3, epsilon=epsilon).settle(F, theta, (X, Y), 0.0, NET.rest(4))[0]
+
+    assert program(THETA, 0.5)["output"].shape == (4, 2)
+
+
+@pytest.mark.parametrize("module", [ep, data, device, plots, spice], ids=lambda module: module.__name__)
+def test_everything_public_is_guarded(module: Any) -> None:
+    for name in module.__all__:
+        value = getattr(module, name)
+        if (
+            isinstance(value, type)
+            and value.__module__.startswith("eqprop")
+            and not issubclass(value, Exception | tuple)
+        ):
+            assert "_guarded" in vars(value), name
+        elif type(value).__name__ == "function" and name not in ("live", "verify"):
+            assert hasattr(value, "entrance"), name

@@ -1,0 +1,42 @@
+"""The short form of `make fuzz`: a few cases of each attack that needs no process of its own, by a fixed seed."""
+
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from campaign.base import FAILURES, Outcome, judged
+from eqprop import InputError
+from marks import slow
+
+SEED = 0
+CASES = {"calls": 60, "lines": 12, "damaged": 40, "crafted": 40}
+KINDS = [*CASES.items(), slow("guided", 2), slow("kills", 1), slow("signals", 1), slow("disks", 2), slow("writers", 1)]
+
+
+@pytest.mark.parametrize(("kind", "count"), KINDS)
+@pytest.mark.filterwarnings("ignore")  # to warn is to speak
+def test_nothing_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, count: int) -> None:
+    attacks: Any = import_module(f"campaign.{kind}")
+    monkeypatch.chdir(tmp_path)
+    attacks.prepare()
+    found = {}
+    for case in range(count):
+        tried: list[str] = []
+        (folder := tmp_path / str(case)).mkdir()
+        monkeypatch.chdir(folder)
+        outcome = attacks.attack(Random(f"{kind} {SEED} {case}"), folder, tried.append)
+        if outcome.word in FAILURES:
+            found[f"python -m campaign {kind} --seed {SEED} --case {case}"] = (tried[-1:], *outcome)
+    assert found == {}
+
+
+def test_what_is_a_failure() -> None:
+    def refuse() -> None:
+        raise InputError("a sentence")
+
+    assert judged(refuse)[0] == Outcome("refused", "a sentence")
+    assert judged(lambda: 3) == (Outcome("fine"), 3)
+    assert judged(lambda: [][1])[0].word == "traceback"
