@@ -42,7 +42,7 @@ VALUES: list[Any] = [
     "__class__", "__reduce__", "os.system", "eval", "../../x", "\x00", "a" * 10_000, [], [[]], [None], [1, "2"], {},
     {"a": 1},
     {"__reduce__": ["os.system", "touch executed"]}, {"tuple": []}, {"tuple": [10**9]}, {"dict": 3}, [10**12],
-    [0] * 1000, "numpy.ndarray",
+    [0] * 1000, "numpy.ndarray", "eqprop.__main__:main", "eqprop.cli.main:main", "eqprop.energy.hopfield:Hopfield",
     {"class": "os.system", "values": {}}, {"class": "Hopfield", "values": []}, "digits", "mnist", "/etc/passwd",
 ]  # fmt: skip
 WATCHED = (

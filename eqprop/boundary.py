@@ -28,6 +28,8 @@ NUMBERS = {int: "a whole number", float: "a finite number", complex: "a finite n
 WORDS = NUMBERS | {str: "a text", dict: "a dict", list: "a list", tuple: "a tuple", type(None): "None"}
 INFINITE = "it may be infinite"
 """Says so of a number, as `Annotated[float, INFINITE]`: others must be finite."""
+CHECKED = "the call itself refuses others, in better words"
+"""Says so of an argument, as `Annotated[Feed, CHECKED]`."""
 MOST = 1000  # parts of a list or dict that are looked at
 
 _within = threading.local()
@@ -105,8 +107,8 @@ def _check(name: str, signature: inspect.Signature, hints: dict[str, Any], args:
         if parameter not in hints:
             continue
         kind = signature.parameters[parameter].kind
-        several = {kind.VAR_POSITIONAL: value, kind.VAR_KEYWORD: getattr(value, "values", tuple)()}
-        for part in several.get(kind, (value,)):
+        several = kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD)
+        for part in (value.values() if isinstance(value, dict) else value) if several else (value,):
             if (wrong := misfit(hints[parameter], part)) is not None:
                 raise InputError(f"{name}: {parameter}={short(part)} {wrong}")
 
@@ -115,6 +117,8 @@ def misfit(hint: Any, value: Any) -> str | None:
     """What is wrong with a value, as the end of a sentence; None if it fits the type hint."""
     if typing.get_origin(hint) is typing.Annotated:
         kind, *meanings = typing.get_args(hint)
+        if CHECKED in meanings:
+            return None
         wrong = misfit(kind, value) if INFINITE not in meanings or not _is_infinite(value) else None
         return wrong or next(filter(None, (m.misfit(value) for m in meanings if isinstance(m, Meaning))), None)
     if _fits(hint, value):

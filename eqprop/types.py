@@ -27,12 +27,13 @@ class Numbers:
     def misfit(self, value: Any) -> str | None:
         """What is wrong with a tree, as the end of a sentence; None: nothing."""
         for path, leaf in jax.tree_util.tree_leaves_with_path(value):
-            place = f"has {jax.tree_util.keystr(path) or 'a value'} of type {type(leaf).__name__}"
+            kind = getattr(leaf, "dtype", type(leaf).__name__)
+            place = f"has {jax.tree_util.keystr(path) or 'a value'} of type {kind}"
             if not is_numeric(leaf):
                 return f"{place}, which is no number: give arrays of numbers"
             floating = self.whole or jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
             if not floating:
-                return f"{place} that holds whole numbers: give floating ones, as a.astype(float)"
+                return f"{place}, which are whole numbers: give floating ones"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
             if known and not np.isfinite(leaf).all():
                 return f"{place} with values that are not finite: look where they come from"

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf, prod
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
-from eqprop.boundary import entrance
+from eqprop.boundary import CHECKED, entrance
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
@@ -20,6 +20,10 @@ from eqprop.types import Array, HowMany, Key, Layers, Scalar, Shape, Theta
 
 BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
 LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
+
+
+Size: TypeAlias = Annotated[int, CHECKED]
+Activations: TypeAlias = Annotated[Rho | Mapping[str, Rho], CHECKED]
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,10 @@ class Graph:
     def __init__(
         self,
         layers: Mapping[str, int | Shape],
-        synapses: Iterable[tuple[str, str] | Synapse],
+        synapses: Annotated[Iterable[tuple[str, str] | Synapse], CHECKED],
         *,
         clamped: str = "input",
-        activation: Rho | Mapping[str, Rho] = hard_sigmoid,
+        activation: Activations = hard_sigmoid,
     ):
         shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
         if clamped not in shapes:
@@ -63,7 +67,7 @@ class Graph:
         object.__setattr__(self, "activations", _activations(activation, shapes))
 
     @classmethod
-    def layered(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
+    def layered(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
         """Layers in a row, input first and output last, each joined to the next.
 
         Layers between are called hidden, or hidden1, hidden2, … if there are several.
@@ -80,7 +84,7 @@ class Graph:
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
 
     @classmethod
-    def skip(cls, *sizes: int, activation: Rho | Mapping[str, Rho] = hard_sigmoid) -> Self:
+    def skip(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
         """A layered network whose output is also joined to the input and to every hidden layer.
 
         The rest is as in `layered`.

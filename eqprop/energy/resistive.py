@@ -52,7 +52,7 @@ class Resistive(Graph, Energy, Blockwise):
     mirrored: bool
     rails: tuple[float, ...]
     least: float
-    most: float
+    most: Limit
     names: tuple[tuple[str, tuple[str, ...]], ...]
 
     def __init__(

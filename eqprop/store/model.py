@@ -1,14 +1,16 @@
 """A trained network in one file: what it is, how it settles, and its weights."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 
+from eqprop.boundary import CHECKED, misfit
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
+from eqprop.store.schema import fitted
 from eqprop.store.spec import Unwritable, described, rebuilt
 from eqprop.total import examples
 from eqprop.train import Trainer, TrainState
@@ -18,8 +20,10 @@ from eqprop.types import Array, Theta
 THETA, TRAINER, REASON = "theta", "trainer", "reason"
 PARTS = ("F", "rule", "persistent")
 
+Given = Annotated[Trainer, CHECKED]
 
-def predict(trainer: Trainer, theta: Theta | TrainState, x: Any) -> Array:
+
+def predict(trainer: Given, theta: Theta | TrainState, x: Any) -> Array:
     """The outputs for inputs as they come: `.argmax(1)` are the classes.
 
     trainer: what was trained, or what `load` gave.
@@ -36,7 +40,12 @@ def predict(trainer: Trainer, theta: Theta | TrainState, x: Any) -> Array:
     return trainer.predict(_weights(theta), examples(trainer.F, x))
 
 
-def save(path: str | Path, trainer: Trainer, theta: Theta | TrainState, notes: dict[str, Any] | None = None) -> None:
+def save(
+    path: str | Path,
+    trainer: Given,
+    theta: Theta | TrainState,
+    notes: dict[str, Any] | None = None,
+) -> None:
     """Keep a trained network in one safetensors file, without pickle: `load` gives it back.
 
     The file has the weights θ, and what F and the rule are, where these are made of the library's classes. Of an F of
@@ -65,7 +74,7 @@ def told(trainer: Trainer | None, theta: Theta) -> dict[str, Any]:
         return notes | {REASON: str(error)}
 
 
-def load(path: str | Path, trainer: Trainer | None = None) -> tuple[Trainer, Theta]:
+def load(path: str | Path, trainer: Annotated[Trainer | None, CHECKED] = None) -> tuple[Trainer, Theta]:
     """What `save` kept: the trainer and θ, for `predict(*load(path), x)`.
 
     path: the file, or the folder of a run that `eqprop train` left.
@@ -89,11 +98,31 @@ def load(path: str | Path, trainer: Trainer | None = None) -> tuple[Trainer, The
         if not notes.get(TRAINER):
             why = notes.get(REASON, "it has the weights alone")
             raise InputError(f"{path} does not say what the network is ({why}): give load(path, trainer)")
-        trainer = Trainer(optimizer=NO_OPTIMIZER, **{part: rebuilt(notes[TRAINER][part]) for part in PARTS})
+        trainer = _rebuilt_trainer(path, notes[TRAINER])
     _check(trainer)
     if THETA not in notes:
         raise InputError(f"{path} is not a network that eqprop.save kept, or a run of an earlier version kept it")
-    return trainer, jax.tree.map(lambda name: jnp.asarray(arrays[name]), rebuilt(notes[THETA]))
+    return trainer, _rebuilt_weights(path, notes[THETA], arrays)
+
+
+def _rebuilt_trainer(path: Path, told: Any) -> Trainer:
+    parts = fitted(dict[str, Any], told, f"{path}: what it says of the network")
+    if lacking := [part for part in PARTS if part not in parts]:
+        raise InputError(f"{path} does not say the {lacking[0]} of the network: give load(path, trainer)")
+    try:
+        return Trainer(optimizer=NO_OPTIMIZER, **{part: rebuilt(parts[part]) for part in PARTS})
+    except (InputError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} describes no network that can be ({error}): restore it") from error
+
+
+def _rebuilt_weights(path: Path, told: Any, arrays: dict[str, Any]) -> Theta:
+    tree = rebuilt(told)
+    if odd := sorted({*map(str, jax.tree.leaves(tree))} ^ arrays.keys()):
+        raise InputError(f"{path} is damaged: {odd[0]!r} is in its notes or among its arrays, and not in both")
+    theta = jax.tree.map(lambda name: jnp.asarray(arrays[name]), tree)
+    if (wrong := misfit(Theta, theta)) is not None:
+        raise InputError(f"{path} {wrong}")
+    return theta
 
 
 def _check(trainer: Trainer) -> None:

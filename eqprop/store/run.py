@@ -155,6 +155,11 @@ class Run:
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""
         if not self.saved:
+            if (weights := self.folder / "weights.safetensors").exists():  # which is written behind the checkpoint
+                raise InputError(
+                    f"{self.folder} has {weights.name} and no checkpoint.safetensors, which was removed: restore it, "
+                    "or start a new run"
+                )
             return like, [], 0.0
         path = self.folder / "checkpoint.safetensors"
         state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # which 0.1.0 had not

@@ -3,18 +3,25 @@
 Nothing else is written or read: no functions, and no classes from elsewhere, so that a file cannot run code.
 """
 
+import typing
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from inspect import isabstract
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import is_numeric, misfit, short
 from eqprop.energy.activation import ACTIVATIONS, Activation
 from eqprop.errors import InputError
+from eqprop.store.schema import fitted
 
 KIND, VALUES, ITEMS, ARRAY, RHO = "class", "values", "tuple", "array", "activation"
 OURS = "eqprop."
+ROOMS = ("state", "energy", "cost", "readout", "total", "nudge", "relax", "rule", "device")  # of which networks are
 
 
 class Unwritable(Exception):
@@ -49,23 +56,62 @@ def rebuilt(told: Any) -> Any:
     if not isinstance(told, dict):
         return told
     if ARRAY in told:
-        return np.asarray(told[ARRAY], told["dtype"])
+        return _array(told)
     if RHO in told:
-        return ACTIVATIONS[told[RHO]]
+        return ACTIVATIONS[fitted(Literal[*ACTIVATIONS], told[RHO], "an activation in the file")]  # pyright: ignore
     if ITEMS in told:
-        return tuple(rebuilt(item) for item in told[ITEMS])
-    values = {name: rebuilt(value) for name, value in told[VALUES].items()}
+        return tuple(rebuilt(item) for item in fitted(list[Any], told[ITEMS], "a tuple in the file"))
+    table = fitted(dict[str, Any], told.get(VALUES), "a table in the file")
+    values = {name: rebuilt(value) for name, value in table.items()}
     if KIND not in told:
         return values
-    module, _, name = told[KIND].partition(":")
-    kind = getattr(import_module(module), name, None) if module.startswith(OURS) else None
-    if not isinstance(kind, type) or not is_dataclass(kind) or not kind.__module__.startswith(OURS):
-        raise InputError(f"the file names {told[KIND]!r}, which is no class of this version of eqprop")
-    values = _filled(values, kind)
-    thing = object.__new__(kind)  # its values have been checked when it was first made
-    for key, value in values.items():
+    kind = _class(fitted(str, told[KIND], "a class in the file"))
+    thing = object.__new__(kind)
+    for key, value in _filled(values, kind).items():
         object.__setattr__(thing, key, value)
+    _check(thing)
     return thing
+
+
+def _array(told: dict[str, Any]) -> np.ndarray:
+    try:
+        array = np.asarray(told[ARRAY], jnp.dtype(told.get("dtype")))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"the file has an array that is none ({error})") from error
+    if not is_numeric(array):
+        raise InputError(f"the file has an array of type {array.dtype}, which are no numbers")
+    return array
+
+
+def _class(named: str) -> Any:
+    """A class of those that networks are made of; nothing else is looked for."""
+    module, _, name = named.partition(":")
+    known = module.split(".")[:2] in (["eqprop", room] for room in ROOMS) and _is_there(module)
+    kind = getattr(import_module(module), name, None) if known else None
+    if not isinstance(kind, type) or not is_dataclass(kind) or kind.__module__ != module or isabstract(kind):
+        raise InputError(
+            f"the file names {named!r}, which is no class of this version of eqprop that it can be made of"
+        )
+    return kind
+
+
+def _is_there(module: str) -> bool:
+    """Whether there is a module of this name."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _check(thing: Any) -> None:
+    """Refuse a thing whose values are not of the types that its class says, or that it would not take."""
+    hints = typing.get_type_hints(type(thing), include_extras=True)
+    for field in fields(thing):
+        if (wrong := misfit(hints[field.name], value := getattr(thing, field.name))) is not None:
+            raise InputError(f"the file has a {type(thing).__name__} whose {field.name}={short(value)} {wrong}")
+    for kind in type(thing).__mro__:
+        if (check := vars(kind).get("__check_init__")) is not None:
+            check(thing)
 
 
 def _filled(values: dict[str, Any], kind: Any) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """F = E + βC: an energy and a cost (section 3.1)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import CHECKED
 from eqprop.cost import Clampable, Cost, Curved, PlainCost
 from eqprop.energy.base import Blockwise, Energy, PlainEnergy, Reversible
 from eqprop.errors import InputError
@@ -31,7 +32,11 @@ class Total(System):
     cost: Any
 
     def __init__(
-        self, energy: Energy | Callable[..., Any], cost: Cost | Callable[..., Any], *, space: Space | None = None
+        self,
+        energy: Annotated[Energy | Callable[..., Any], CHECKED],
+        cost: Annotated[Cost | Callable[..., Any], CHECKED],
+        *,
+        space: Space | None = None,
     ):
         for role, part, signature in (("energy", energy, "E(theta, x, s)"), ("cost", cost, "C(theta, y, s)")):
             if not callable(part):

@@ -1,7 +1,7 @@
 """The trainer: what is trained, how, and what is measured; and the compiled loop over minibatches."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import optax
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from eqprop.boundary import entrance
+from eqprop.boundary import CHECKED, entrance
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
@@ -95,7 +95,7 @@ class Trainer(eqx.Module):
         return self.F.space.rest(examples)
 
     @entrance
-    def init(self, theta: Theta, feed: Feed, key: Key, valid: HowMany = 0) -> TrainState:
+    def init(self, theta: Theta, feed: Annotated[Feed, CHECKED], key: Key, valid: HowMany = 0) -> TrainState:
         """The state before the first minibatch; `valid` is the number of validation examples."""
         if not isinstance(feed, Feed):
             raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
