@@ -89,7 +89,7 @@ Limit: TypeAlias = Annotated[float, INFINITE]
 Shape: TypeAlias = tuple[int, ...]
 Scalar: TypeAlias = Inexact[Array, ""]
 """One number."""
-Number: TypeAlias = Inexact[Array, "..."] | float | complex
+Number: TypeAlias = Annotated[Inexact[Array, "..."] | float | complex, Numbers(whole=True)]
 """A number or an array of numbers, as β, which may be complex."""
 Theta: TypeAlias = Annotated[PyTree, Numbers()]
 """θ: a tree of arrays, {"W": {"pre-post": …}, "b": {layer: …}} for the networks of the library."""

@@ -12,7 +12,7 @@ from eqprop import InputError
 from marks import slow
 
 SEED = 0
-CASES = {"calls": 60, "lines": 12, "damaged": 40, "crafted": 40}
+CASES = {"calls": 40, "lines": 6, "damaged": 40, "crafted": 40}
 KINDS = [*CASES.items(), slow("guided", 2), slow("kills", 1), slow("signals", 1), slow("disks", 2), slow("writers", 1)]
 
 
