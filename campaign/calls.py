@@ -165,7 +165,7 @@ def spoilt(random: Random, value: Any) -> Any:
     if choice < 0.75:
         return samples()[random.choice(sorted(samples()))]
     leaves, tree = jax.tree.flatten(value)
-    if not leaves or isinstance(value, eqx.Module):
+    if not leaves or isinstance(value, eqx.Module) or hasattr(value, "_fields"):  # which the library made
         return random.choice(odd())()
     place = random.randrange(len(leaves))
     leaves[place] = _bent(random, leaves[place])
@@ -218,6 +218,8 @@ def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
         value = right(parameter)
         if k in bad:
             value = spoilt(random, value)
+            if callable(value) and "Callable" in str(parameter.annotation):
+                value = None  # of another function only a call can tell
             odd_given = odd_given or any(True for _ in odd_numbers(value))
         elif parameter.default is not inspect.Parameter.empty and k >= ahead:
             continue

@@ -11,7 +11,7 @@ import os
 import threading
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import PurePath
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -94,8 +94,18 @@ def entrance(function: Function, name: str | None = None) -> Function:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):  # a name that only type checkers see
-        return {}
+    except NameError:  # of which only type checkers see one
+        return dict(map(functools.partial(_resolved, function), function.__annotations__.items()))
+
+
+def _resolved(function: Any, annotation: tuple[str, Any]) -> tuple[str, Any]:
+    name, hint = annotation
+    try:
+        return name, typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), function.__globals__)[
+            name
+        ]
+    except NameError:
+        return name, Any
 
 
 def _check(name: str, signature: inspect.Signature, hints: dict[str, Any], args: Any, kwargs: Any) -> None:
@@ -147,7 +157,8 @@ def _fits(hint: Any, value: Any) -> bool:
     if hint is Callable or origin in (Callable, typing.get_origin(Callable[..., Any])):
         return callable(value)
     if _is_array(hint):
-        return is_numeric(value)
+        single = isinstance(value, bool | int | float | complex) or (hint is np.ndarray and np.ndim(value) == 0)
+        return is_numeric(value) and not single
     return _fits_class(origin or hint, args, value)
 
 
@@ -175,7 +186,7 @@ def _fits_class(kind: Any, args: tuple[Any, ...], value: Any) -> bool:
     if isinstance(value, Mapping) and len(args) == 2:
         parts = list(value.items())[:MOST]
         return all(misfit(args[0], name) is None and misfit(args[1], part) is None for name, part in parts)
-    if isinstance(value, list) and len(args) == 1:
+    if isinstance(value, Sequence) and len(args) == 1:
         return all(misfit(args[0], part) is None for part in value[:MOST])
     return True
 
@@ -190,7 +201,16 @@ def _is_number(hint: Any, value: Any) -> bool:
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     if not any(jnp.issubdtype(_dtype(value), kind) for kind in kinds):
         return False
-    return isinstance(value, Tracer | int) or bool(np.isfinite(value))
+    return isinstance(value, Tracer | int) or is_finite(value)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether all numbers are finite, also in the precision that JAX computes in."""
+    numbers = np.asarray(value)
+    if numbers.dtype in (np.float64, np.complex128) and not jax.config.read("jax_enable_x64"):
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32 if numbers.dtype == np.float64 else np.complex64)
+    return bool(np.isfinite(numbers).all())
 
 
 def _is_infinite(value: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Shape, State, Theta
+from eqprop.types import Array, Data, Gain, Key, Layers, Number, Scalar, Shape, State, Theta
 
 
 class Cost(eqx.Module):
@@ -42,7 +42,7 @@ class Cost(eqx.Module):
         """
         return y
 
-    def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
+    def init(self, key: Key, gain: Gain = 0.5) -> dict[str, Any]:
         """The part of θ that only the cost has, to be joined to that of the network; by default none."""
         return {}
 

@@ -13,7 +13,7 @@ from eqprop.cost import OutputCost, require_shares
 from eqprop.energy.graph import Graph
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Shape, Theta
+from eqprop.types import Array, Data, Gain, Key, Layers, Number, Scalar, Shape, Theta
 
 
 class SoftmaxReadout(OutputCost):
@@ -50,7 +50,7 @@ class SoftmaxReadout(OutputCost):
                 raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
 
     @entrance
-    def init(self, key: Key, gain: float = 0.5) -> dict[str, Any]:
+    def init(self, key: Key, gain: Gain = 0.5) -> dict[str, Any]:
         """Weights in the range ±gain/√units, biases zero."""
         limit = gain / sqrt(self.units)
         w = jax.random.uniform(key, (self.units, self.classes), minval=-limit, maxval=limit)

@@ -15,7 +15,7 @@ from jax import Array
 from jax.core import Tracer
 from jaxtyping import Bool, Float, Inexact, Int, PyTree
 
-from eqprop.boundary import INFINITE, is_numeric, misfit
+from eqprop.boundary import INFINITE, is_finite, is_numeric, misfit
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Numbers:
             if not floating:
                 return f"{place}, which are whole numbers: give floating ones"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
-            if known and not np.isfinite(leaf).all():
+            if known and not is_finite(leaf):
                 return f"{place} with values that are not finite: look where they come from"
         return None
 
@@ -84,6 +84,7 @@ class Strength:
 MOST = 2**31 - 1  # JAX counts in 32 bits
 Count: TypeAlias = Annotated[int, Range(1, MOST, f"give a whole number of 1 or more, up to {MOST}")]
 HowMany: TypeAlias = Annotated[int, Range(0, MOST, f"give a whole number of 0 or more, up to {MOST}")]
+Gain: TypeAlias = Annotated[float, Range(-1e6, 1e6, "give a finite number, up to 1e6")]
 Limit: TypeAlias = Annotated[float, INFINITE]
 """A number, or ±∞."""
 Shape: TypeAlias = tuple[int, ...]
@@ -113,6 +114,7 @@ __all__ = [
     "Count",
     "Data",
     "Float",
+    "Gain",
     "HowMany",
     "Inexact",
     "Int",

@@ -11,7 +11,7 @@ from jax import Array
 
 from eqprop.boundary import entrance
 from eqprop.errors import InputError
-from eqprop.types import Limit
+from eqprop.types import Limit, Number
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Activation:
     bend: float
 
     @entrance
-    def __call__(self, u: Array) -> Array:
+    def __call__(self, u: Number) -> Array:
         if isinf(self.low) < jnp.iscomplexobj(u):
             raise InputError(f"{self.name} of complex numbers, which have no order: take sigmoid, tanh or smooth_step")
         return self.rho(u if jnp.issubdtype(jnp.result_type(u), jnp.inexact) else jnp.asarray(u, float))

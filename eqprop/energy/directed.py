@@ -13,7 +13,7 @@ from eqprop.energy.base import Blockwise, Reversible
 from eqprop.energy.hopfield import Hopfield
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
-from eqprop.types import Array, Key, Layers, Scalar, Theta
+from eqprop.types import Array, Gain, Key, Layers, Scalar, Theta
 
 
 class Directed(Variant, Blockwise, Reversible):
@@ -41,7 +41,7 @@ class Directed(Variant, Blockwise, Reversible):
             )
 
     @classmethod
-    def with_fixed_feedback(cls, net: Hopfield, key: Key, gain: float | Mapping[str, float] = 0.5) -> Self:
+    def with_fixed_feedback(cls, net: Hopfield, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Self:
         """Feedback weights that are drawn once, as `init` draws them, and never learn.
 
         >>> directed = Directed.with_fixed_feedback(Hopfield.layered(64, 100, 10), jax.random.key(0))
@@ -56,7 +56,7 @@ class Directed(Variant, Blockwise, Reversible):
         return tuple(synapse.name for synapse in self.net.synapses if synapse.pre != self.net.clamped)
 
     @entrance
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """W and b as `net` begins with, and V, if it learns, drawn independently."""
         theta = self.net.init(key, gain)
         if self.fixed is not None:

@@ -16,7 +16,7 @@ from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Array, HowMany, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Array, Gain, HowMany, Key, Layers, Scalar, Shape, Theta
 
 BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
 LARGEST_PIXEL = 100.0  # normalised images stay far below, and initial weights are for inputs near 1
@@ -187,7 +187,7 @@ class Graph:
         return sum(map(prod, (*(synapse.shape for synapse in self.synapses), *self.biases.values())))
 
     @entrance
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """Weights in the range of each synapse, that of Glorot & Bengio if it is dense, times `gain`; biases zero.
 
         gain: one number, or one for each synapse by name.
@@ -383,7 +383,7 @@ def _shape(layer: str, shape: Any) -> Shape:
 def _synapse(given: Any, shapes: dict[str, Shape]) -> Synapse:
     if isinstance(given, Synapse):
         return given
-    pair = (given,) if isinstance(given, str) else tuple(given)
+    pair = tuple(given) if isinstance(given, tuple | list) else (given,)
     if len(pair) != 2:
         raise InputError(f"synapse {pair!r} is not a pair of layer names")
     _check_ends(pair, pair, shapes)

@@ -13,7 +13,7 @@ from eqprop.energy.base import Blockwise, Energy
 from eqprop.energy.separation import Separation
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import HowMany, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Gain, HowMany, Key, Layers, Scalar, Shape, Theta
 
 
 class Memory(Energy, Blockwise, eqx.Module):
@@ -75,7 +75,7 @@ class Memory(Energy, Blockwise, eqx.Module):
         return {"patterns": jnp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)}
 
     @entrance
-    def init(self, key: Key, patterns: int, gain: float = 0.5) -> Theta:
+    def init(self, key: Key, patterns: int, gain: Gain = 0.5) -> Theta:
         """So many random patterns to learn from, of a length of about `gain`."""
         return {"patterns": gain * jax.random.normal(key, (patterns, self.units)) / self.units**0.5}
 

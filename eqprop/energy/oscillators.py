@@ -11,7 +11,7 @@ from eqprop.energy.base import Blockwise
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.types import Array, Key, Layers, Scalar, Theta
+from eqprop.types import Array, Gain, Key, Layers, Scalar, Theta
 
 STILL = 1e-6
 """Added to the curvature, for a unit that nothing pulls at."""
@@ -57,7 +57,7 @@ class Oscillators(Variant, Blockwise):
         return Space(self.net.shapes)
 
     @entrance
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """The weights that `net` begins with; fields of strength 1 lock each oscillator to the phase 0."""
         theta = self.net.init(key, gain)
         return theta | {"b": jax.tree.map(jnp.ones_like, theta["b"]), "c": theta["b"]}

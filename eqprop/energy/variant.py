@@ -8,7 +8,7 @@ from eqprop.boundary import entrance
 from eqprop.energy.base import Energy
 from eqprop.energy.graph import Graph
 from eqprop.state import Space
-from eqprop.types import Array, HowMany, Key, Layers, Theta
+from eqprop.types import Array, Gain, HowMany, Key, Layers, Theta
 
 
 class Variant(Energy, eqx.Module):
@@ -60,7 +60,7 @@ class Variant(Energy, eqx.Module):
         return self.space.rest(batch)
 
     @entrance
-    def init(self, key: Key, gain: float | Mapping[str, float] = 0.5) -> Theta:
+    def init(self, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Theta:
         """The weights that `net` begins with."""
         return self.net.init(key, gain)
 

@@ -100,7 +100,7 @@ class Relaxation(eqx.Module):
     @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> "Trace":
         """The way from s, for which all steps are taken; here only its two ends, as nothing is known between them."""
-        F = checked(self, F, v, s)
+        F = checked(self, F, v, beta, s)
         return _ends(self, F, theta, v, beta, s, key)
 
     @entrance
@@ -111,7 +111,7 @@ class Relaxation(eqx.Module):
 
         In v and s the first axis counts examples; β is one number, or one per example. F may be a plain function.
         """
-        F = checked(self, F, v, s)
+        F = checked(self, F, v, beta, s)
         return _settle(self, F, theta, v, beta, s, key)
 
 
@@ -136,11 +136,19 @@ def energies(F: System, theta: Theta, v: Data, beta: Number, path: State) -> Arr
     return jax.vmap(of_one, in_axes=(None, 0, 0 if jnp.ndim(beta) else None, 0))(theta, v, beta, path)
 
 
-def checked(relaxation: Relaxation, F: TotalEnergy, v: Data, s: State) -> System:
+def checked(relaxation: Relaxation, F: TotalEnergy, v: Data, beta: Number, s: State) -> System:
     """F as a system, once neither the relaxation nor F itself refuses anything."""
     F = system(F)
     relaxation.check(F)
     check_batch(F, v, s)
+    if jnp.shape(beta) not in ((), (examples := len(jax.tree.leaves(s)[0]),)):
+        raise InputError(
+            f"beta has the shape {jnp.shape(beta)}: give one number, or one for each of {examples} examples"
+        )
+    if jnp.iscomplexobj(beta) and not all(map(jnp.iscomplexobj, jax.tree.leaves(s))):
+        raise InputError(
+            "beta is complex, and the state is not: give one of complex numbers, as the holomorphic nudge does"
+        )
     return F
 
 
@@ -255,7 +263,7 @@ class Stepwise(Relaxation):
 
         Any number of them is the same program, so that 3 steps and 3 more are 6, to the last bit.
         """
-        return _advance(self, checked(self, F, v, settling.s), theta, v, beta, settling, steps, observer)
+        return _advance(self, checked(self, F, v, beta, settling.s), theta, v, beta, settling, steps, observer)
 
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
@@ -271,7 +279,7 @@ class Stepwise(Relaxation):
     @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None) -> Trace:
         """Take all `steps` steps, whatever the tolerance, and keep the way."""
-        return _trace(self.all_steps(), checked(self, F, v, s), theta, v, beta, s)
+        return _trace(self.all_steps(), checked(self, F, v, beta, s), theta, v, beta, s)
 
     def all_steps(self) -> Self:
         # `replace` would check numbers again, which have no values while a program is compiled.

@@ -56,7 +56,7 @@ class Flow(Relaxation):
         Without times, at a hundred that are equally far apart.
         """
         times = jnp.linspace(0.0, self.time, 101) if times is None else times
-        return _trace(self, checked(self, F, v, s), theta, v, beta, s, times)
+        return _trace(self, checked(self, F, v, beta, s), theta, v, beta, s, times)
 
     def solve(self, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array | None) -> Any:
         """Diffrax's solution for one example, at its end or at the `times` given."""

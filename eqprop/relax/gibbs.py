@@ -12,8 +12,8 @@ from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.energy.base import Binary
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, Relaxation, require_floats, restless
-from eqprop.total import System, TotalEnergy, need, system
+from eqprop.relax.base import Info, Relaxation, checked, restless
+from eqprop.total import System, TotalEnergy, need
 from eqprop.types import Array, Data, Key, Layers, Number, Theta
 
 
@@ -51,16 +51,13 @@ class Gibbs(Relaxation):
     def sample(
         self, F: TotalEnergy, theta: Theta, v: Data, s: Layers, key: Key, held: Layers | None = None
     ) -> tuple[Layers, Layers]:
-        """Layerss that follow p, with axes (examples, samples, …), and the binary state of each chain's end.
+        """States that follow p, with axes (examples, samples, …), and the binary state of each chain's end.
 
         In v, s and `held` the first axis counts examples. The layers in `held` are clamped to its values and not drawn.
         In the states kept, the layer that a sweep draws last stands as its probability: E is linear in it, so ∂E/∂θ has
         the same expectation with less noise (Rao and Blackwell).
         """
-        require_floats(s)
-        F = system(F)
-        self.check(F)
-        return _sample(self, F, theta, v, s, key, held)
+        return _sample(self, checked(self, F, v, 0.0, s), theta, v, s, key, held)
 
     def draw(
         self, F: System, theta: Theta, v: Data, s: Layers, key: Key, held: Layers | None = None

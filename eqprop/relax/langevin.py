@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from eqprop.boundary import entrance
 from eqprop.compile import compiled
 from eqprop.errors import InputError
-from eqprop.relax.base import Info, Relaxation, Trace, energies, require_floats, restless
+from eqprop.relax.base import Info, Relaxation, Trace, checked, energies, restless
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, Number, State, Theta
 
@@ -59,8 +59,7 @@ class Langevin(Relaxation):
 
         In v and s the first axis counts examples; β is one number, or one per example.
         """
-        require_floats(s)
-        return _sample(self, system(F), theta, v, beta, s, key)
+        return _sample(self, checked(self, F, v, beta, s), theta, v, beta, s, key)
 
     def draw(self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key) -> State:
         """`sample`, as a part of a larger program."""

@@ -83,7 +83,7 @@ class Spiking(Relaxation):
     @entrance
     def trace(self, F: TotalEnergy, theta: Theta, v: Data, beta: Number, s: Layers, key: Key | None = None) -> Trace:
         """Every state on the way; what never rests has no residual."""
-        path, energy = _path(self, checked(self, F, v, s), theta, v, beta, s, self._key(key))
+        path, energy = _path(self, checked(self, F, v, beta, s), theta, v, beta, s, self._key(key))
         return Trace(path, energy, jnp.full_like(energy, jnp.nan))
 
     def _key(self, key: Key | None) -> Key:

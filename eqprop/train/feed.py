@@ -182,6 +182,8 @@ class Lanes(Feed):
 
     def __init__(self, v: Data):
         self.v = jax.tree.map(jnp.asarray, checked(v))
+        if not all(leaf.ndim > 1 for leaf in jax.tree.leaves(self.v)):
+            raise InputError("v has arrays of one axis: the first counts times, and the second lanes")
         self.batches, self.slots = jax.tree.leaves(self.v)[0].shape[:2]
 
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from eqprop.errors import InputError
-from eqprop.types import Array, Number, Numbers, PyTree, Theta
+from eqprop.types import Array, Count, Number, Numbers, PyTree, Theta
 
 
 class Staircase(eqx.Module):
@@ -21,8 +21,8 @@ class Staircase(eqx.Module):
     0.1 0.1 0.05 0.025
     """
 
-    start: Any
-    every: int | Array
+    start: Annotated[Any, Numbers(whole=True)]
+    every: Count | Array
     factor: float
 
     def __check_init__(self) -> None:
@@ -43,8 +43,8 @@ class Cosine(eqx.Module):
     0.1 0.05 0.0
     """
 
-    start: Any
-    steps: int | Array
+    start: Annotated[Any, Numbers(whole=True)]
+    steps: Count | Array
 
     def __call__(self, count: Number) -> Array:
         done = jnp.minimum(jnp.asarray(count) / self.steps, 1.0)
