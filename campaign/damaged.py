@@ -49,7 +49,10 @@ def damage(random: Random, path: Path, place: Path) -> str:
         there = random.randrange(len(content) + 1)
         content[there:there] = piece
     elif way == "exchange":
-        other = random.choice([other for other in place.rglob("*") if other.is_file() and other != path])
+        others = [other for other in place.rglob("*") if other.is_file() and other != path]
+        if path.name == "network.safetensors":  # for which the weights of a run are as good a network
+            others = [other for other in others if other.name != "weights.safetensors"]
+        other = random.choice(sorted(others))
         content = bytearray(other.read_bytes())
     if way == "remove":
         path.unlink()

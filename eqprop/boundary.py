@@ -101,9 +101,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 def _resolved(function: Any, annotation: tuple[str, Any]) -> tuple[str, Any]:
     name, hint = annotation
     try:
-        return name, typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), function.__globals__)[
-            name
-        ]
+        alone = types.SimpleNamespace(__annotations__={name: hint})
+        return name, typing.get_type_hints(alone, function.__globals__, include_extras=True)[name]
     except NameError:
         return name, Any
 
