@@ -50,7 +50,7 @@ def damage(random: Random, path: Path, place: Path) -> str:
         content[there:there] = piece
     elif way == "exchange":
         others = [other for other in place.rglob("*") if other.is_file() and other != path]
-        if path.name == "network.safetensors":  # for which the weights of a run are as good a network
+        if path.name in ("network.safetensors", "weights.safetensors"):  # weights of another run are as good a network
             others = [other for other in others if other.name != "weights.safetensors"]
         other = random.choice(sorted(others))
         content = bytearray(other.read_bytes())

@@ -156,8 +156,9 @@ def _fits(hint: Any, value: Any) -> bool:
     if hint is Callable or origin in (Callable, typing.get_origin(Callable[..., Any])):
         return callable(value)
     if _is_array(hint):
-        single = isinstance(value, bool | int | float | complex) or (hint is np.ndarray and np.ndim(value) == 0)
-        return is_numeric(value) and not single
+        if not is_numeric(value) or isinstance(value, bool | int | float | complex):
+            return False
+        return hint is not np.ndarray or np.ndim(value) > 0
     return _fits_class(origin or hint, args, value)
 
 

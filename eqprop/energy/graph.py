@@ -420,6 +420,10 @@ def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, A
     if odd := sorted(shapes.keys() ^ arrays.keys(), key=str):
         raise InputError(f"{what} has {sorted(arrays, key=str)} instead of {sorted(shapes)}: mind {odd[0]!r}")
     for key, shape in shapes.items():
+        if isinstance(arrays[key], list | tuple | Mapping):
+            raise InputError(
+                f"{what} of {key!r} is of type {type(arrays[key]).__name__} instead of an array of {shape}"
+            )
         if jnp.shape(arrays[key]) != shape:
             raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")
 

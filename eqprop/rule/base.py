@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from eqprop.boundary import entrance
@@ -96,7 +97,10 @@ def _check_weight(weight: Weight | None, examples: int) -> None:
         return
     if jnp.shape(weight) != (examples,):
         raise InputError(f"weight has the shape {jnp.shape(weight)}: give one number for each of {examples} examples")
-    if not isinstance(weight, Tracer) and not (jnp.min(weight) >= 0 and 0 < jnp.sum(weight) < jnp.inf):
+    if isinstance(weight, Tracer):
+        return
+    values = np.asarray(weight)
+    if not (values.min() >= 0 and 0 < values.sum() < np.inf):
         raise InputError("weight: give a finite number of 0 or more for each example, and not 0 for all")
 
 
