@@ -20,6 +20,7 @@ Name = Literal[
     "memory",
     "growth",
     "tabular",
+    "jobs",
     "images",
     "sweeps",
     "circuits",
@@ -48,7 +49,8 @@ def main(
     - error: seconds of training to an error on MNIST, the longest of all
     - memory: peak memory beside backpropagation through time
     - growth: how time grows with width, depth and examples
-    - tabular: the estimators beside scikit-learn's perceptrons
+    - tabular: the estimators beside scikit-learn's perceptrons and boosted trees, on ten data sets
+    - jobs: a search over settings of the estimator by one process and by two
     - images: an update of a convolutional network beside eager PyTorch and its bare convolutions
     - sweeps: how near the gradient few sweeps come on CIFAR-10
     - circuits: an update of a resistive network beside PyTorch at the schedule of published code

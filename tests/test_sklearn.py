@@ -175,7 +175,8 @@ def test_two_classes_have_one_output(tumours: EqPropClassifier) -> None:
 @pytest.mark.parametrize("factor", [1e-6, slow(1e6)])
 def test_features_and_targets_may_come_in_any_units(factor: float) -> None:
     X, y = DIABETES
-    usual, other = EqPropRegressor(**QUICK).fit(X, y), EqPropRegressor(**QUICK).fit(factor * (X + 3), factor * y - 5)
+    few: Any = QUICK | {"learning_rate_init": 0.005}  # training makes more of differences in rounding at a higher rate
+    usual, other = EqPropRegressor(**few).fit(X, y), EqPropRegressor(**few).fit(factor * (X + 3), factor * y - 5)
     np.testing.assert_allclose((other.predict(factor * (X + 3)) + 5) / factor, usual.predict(X), rtol=0.02, atol=3)
     assert usual.score(X, y) > 0.45
 

@@ -6,18 +6,19 @@ from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
+from eqprop.compile import compiled
 from eqprop.cost import SquaredError
 from eqprop.energy import ARCHITECTURES, Hopfield, Lateral, Synapse, hard_tanh
 from eqprop.nudge import Symmetric
-from eqprop.relax import Block, Gradient
+from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
 from eqprop.sklearn.rows import minibatches, padded, room
 from eqprop.total import Total
-from eqprop.train import Given, Trainer, TrainState
+from eqprop.train import Trainer, TrainState
+from eqprop.train.feed import Arrays
 
 WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
 EPSILON = 0.5  # of gradient steps
@@ -121,17 +122,16 @@ class Boxed:
         v: inputs and targets.
         epochs: for each epoch, the learning rate and the numbers of its examples in order.
         """
-        rows, size = room(len(v[0])), int(batch_size)
-        v = jax.tree.map(lambda a, layer: jnp.asarray(padded(a, (rows, layer)), jnp.float32), v, self._ends)
-        trainer = self.trainer(beta)
-        begin = state = trainer.init(self.grown(theta), Given(v, np.zeros((1, size), int)), jax.random.key(0))
+        rows, trainer = room(len(v[0])), self.trainer(beta)
+        x, y = (padded(a.astype(np.float32), (rows, layer)) for a, layer in zip(v, self._ends, strict=True))
+        feed = Drawn(jax.device_put((x, y)), batch_size)
+        begin = state = _begin(trainer, self.grown(theta))
         if optimizer is not None:
             state = state._replace(optimizer=optimizer)
         for rate, examples in epochs:
-            feed = Given(v, *minibatches(examples, size, nobody=rows))
+            feed.draw(examples)
             state = state._replace(batch=begin.batch, sums=begin.sums)
-            numbers = {"learning_rate": rate, "weight_decay": alpha}
-            state.optimizer.hyperparams.update({k: jnp.asarray(n, jnp.float32) for k, n in numbers.items()})
+            state.optimizer.hyperparams.update(learning_rate=np.float32(rate), weight_decay=np.float32(alpha))
             state = trainer.advance(state, feed, feed.batches)
             yield state, float(state.sums["metrics"]["cost"]) / len(examples)
 
@@ -139,12 +139,38 @@ class Boxed:
         """The outputs at the free fixed points, in double precision."""
         found, settled = [], SETTLED_BY_GRADIENT if self._lateral else SETTLED
         with jax.enable_x64(True):
-            grown = jax.tree.map(lambda a: jnp.asarray(a, float), self.grown(theta))
+            grown = jax.tree.map(lambda a: a.astype(float), self.grown(theta))
             for first in range(0, len(x), ROWS):
-                part = jnp.asarray(padded(x[first : first + ROWS], (ROWS, self._ends[0])), float)
-                s, _ = settled(self.F, grown, (part, None), 0.0, self.roomy.rest(ROWS))
-                found.append(np.asarray(self.F.predict(grown, (part, None), s)))
+                part = padded(x[first : first + ROWS].astype(float), (ROWS, self._ends[0]))
+                found.append(np.asarray(_settled(settled, self.F, grown, part)))
         return np.concatenate(found)[: len(x), : self.sizes[-1]]
+
+
+class Drawn(Arrays):
+    """Arrays in memory, in an order that is drawn outside and may be another one in each epoch."""
+
+    def draw(self, examples: np.ndarray) -> None:
+        """Say which examples come next, and in which order; they fill the minibatches of an epoch."""
+        self._order, self.batches = minibatches(examples, self.batch_size, nobody=self.examples)
+
+    def order(self, key: Any, epoch: int) -> Any:
+        return self._order
+
+
+# Each of these is one program: operation by operation, a new process would compile dozens of small ones.
+
+
+@compiled
+def _begin(trainer: Trainer, theta: Any) -> TrainState:
+    """The state before the first minibatch; nothing in it depends on the examples."""
+    return trainer.init(theta, Drawn(np.zeros((1, 1))), jax.random.key(0))
+
+
+@compiled
+def _settled(relaxation: Relaxation, F: Total, theta: Any, x: Any) -> Any:
+    """The outputs at the free fixed points."""
+    s, _ = relaxation.settle(F, theta, (x, None), 0.0, F.space.rest(len(x)))
+    return F.predict(theta, (x, None), s)
 
 
 @lru_cache(maxsize=64, typed=True)
@@ -179,4 +205,7 @@ def _resized(W: np.ndarray, size: int, new: Synapse) -> np.ndarray:
 
 def _cropped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """The array, cut or filled up with zeros to `shape`."""
-    return padded(array[tuple(map(slice, shape))], shape)
+    there = tuple(slice(min(*sizes)) for sizes in zip(array.shape, shape, strict=True))
+    fitted = np.zeros(shape, array.dtype)
+    fitted[there] = array[there]
+    return fitted

@@ -32,13 +32,14 @@ class EqPropClassifier(ClassifierMixin, Network):
     hidden_layer_sizes: units of each hidden layer; () for none.
     architecture: "layered", where each layer is joined to the next; "skip", where every layer is joined to the
         output as well; or "fully-connected", where every unit is joined to every other, with one hidden layer.
-    beta: the strength of the symmetric nudge (β and −β), below 1.
-    alpha: weight decay (AdamW's).
-    batch_size: examples in a minibatch.
+    beta: the strength of the symmetric nudge (β and −β), below 1. "auto": ½, and ½ √(1000/n) from n = 1,000 training
+        examples on, but at least 0.1. Here and for `alpha`, those of earlier calls are counted, too.
+    alpha: weight decay (AdamW's). "auto": 50/n, but at most 0.1.
+    batch_size: examples in a minibatch. "auto": n/128, rounded up to a power of two, at least 32 and at most 256.
     learning_rate_init: Adam's learning rate; in `fit`, it falls linearly to 0 over `max_iter` epochs.
-    max_iter: epochs at the most.
-    tol, n_iter_no_change: training ends when the loss has not improved by `tol` for `n_iter_no_change` epochs; with
-        `early_stopping`, the score on the examples held out.
+    max_iter: epochs at the most. "auto": 100, and 1,000,000/n from n = 10,000 on, but at least 20.
+    tol, n_iter_no_change: training ends when the loss has stayed within `tol` for `n_iter_no_change` epochs; with
+        `early_stopping`, when the score on the examples held out has not risen by `tol` for as many.
     early_stopping, validation_fraction: hold out that part of the examples, and keep the weights that score best on it.
     warm_start: `fit` goes on with the weights that it found before.
     verbose: show a progress bar; without a terminal, a line per epoch.
@@ -67,11 +68,11 @@ class EqPropClassifier(ClassifierMixin, Network):
         hidden_layer_sizes: int | Sequence[int] = (100,),
         *,
         architecture: str = "layered",
-        beta: float = 0.5,
-        alpha: float = 0.1,
-        batch_size: int = 32,
-        learning_rate_init: float = 0.005,
-        max_iter: int = 100,
+        beta: float | str = "auto",
+        alpha: float | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.01,
+        max_iter: int | str = "auto",
         tol: float = 1e-5,
         n_iter_no_change: int = 10,
         early_stopping: bool = False,
@@ -187,7 +188,7 @@ class EqPropClassifier(ClassifierMixin, Network):
         even = None if few or np.bincount(codes).min() < 2 else codes  # None where a part would lack a class
         return train_test_split(rows, test_size=self.validation_fraction, random_state=rng, stratify=even)
 
-    def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
+    def _finish(self, X: np.ndarray, rows: np.ndarray, share: float) -> None:
         """Find the temperature at which the examples are most likely; its logarithm is averaged over all examples seen.
 
         Each of n examples is taken to be of any class with probability 1/(n + 1). Without that, the temperature would
@@ -202,8 +203,8 @@ class EqPropClassifier(ClassifierMixin, Network):
             return -float(np.mean((1 - doubt) * right + doubt * logs.mean(axis=1)))
 
         found: Any = minimize_scalar(surprise, bounds=(-3, 5), method="bounded")
-        before = np.log(self.temperature_) if seen else 0.0
-        self.temperature_ = float(np.exp((seen * before + len(codes) * found.x) / (seen + len(codes))))
+        before = np.log(self.temperature_) if share < 1 else 0.0
+        self.temperature_ = float(np.exp((1 - share) * before + share * found.x))
 
     def _check_found(self, path: str) -> None:
         super()._check_found(path)

@@ -22,10 +22,12 @@ from eqprop.data.cache import cache_folder
 from eqprop.energy import ARCHITECTURES, Hopfield
 from eqprop.errors import InputError
 from eqprop.memory import check_memory
-from eqprop.sklearn import files
+from eqprop.sklearn import auto, files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
 from eqprop.sklearn.rows import drawn, in_order, room
 from eqprop.tree import named
+
+ENOUGH = 10_000  # examples, at most, from which probabilities are found: evenly spaced ones in sorted order
 
 
 class Network(BaseEstimator):
@@ -34,11 +36,11 @@ class Network(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
         "architecture": [StrOptions(set(ARCHITECTURES))],
-        "beta": [Interval(Real, 0, 1, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "beta": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": ["boolean"],
@@ -71,11 +73,11 @@ class Network(BaseEstimator):
         hidden_layer_sizes: int | Sequence[int] = (100,),
         *,
         architecture: str = "layered",
-        beta: float = 0.5,
-        alpha: float = 0.1,
-        batch_size: int = 32,
-        learning_rate_init: float = 0.005,
-        max_iter: int = 100,
+        beta: float | str = "auto",
+        alpha: float | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.01,
+        max_iter: int | str = "auto",
         tol: float = 1e-5,
         n_iter_no_change: int = 10,
         early_stopping: bool = False,
@@ -116,10 +118,10 @@ class Network(BaseEstimator):
     def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
         """Decide how rows are scaled, given the rows of examples as they are drawn, and of all that may be drawn."""
 
-    def _finish(self, X: np.ndarray, rows: np.ndarray, seen: int) -> None:
+    def _finish(self, X: np.ndarray, rows: np.ndarray, share: float) -> None:
         """What is done after training, with the examples held out, or the training examples if there are none.
 
-        `seen` is the number of examples that earlier calls were given.
+        `share` is the part that this call has in all examples that were learned from, in earlier calls too.
         """
 
     # ---- fitting ----
@@ -132,7 +134,7 @@ class Network(BaseEstimator):
         """
         fresh = not (self.warm_start and hasattr(self, "theta_"))
         examples = self._checked(X, y, sample_weight, fresh)
-        return self._learn(*examples, fresh=fresh, epochs=self.max_iter, hold_out=self.early_stopping)
+        return self._learn(*examples, fresh=fresh, hold_out=self.early_stopping)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features, rows of y and weights, checked and converted."""
@@ -154,8 +156,16 @@ class Network(BaseEstimator):
         return X, rows, weight
 
     def _learn(
-        self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, *, fresh: bool, epochs: int, hold_out: bool = False
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray,
+        *,
+        fresh: bool,
+        epochs: int | None = None,
+        hold_out: bool = False,
     ) -> Self:
+        """Train for `max_iter` epochs, or the number that is given; `hold_out` keeps some examples for scoring."""
         keep_programs(cache_folder("programs"))  # for the workers of n_jobs, each of which would compile all of them
         rng = check_random_state(self.random_state)
         rows = in_order(X, Y)
@@ -164,6 +174,13 @@ class Network(BaseEstimator):
         usual = learned[drawn(weight[learned], 0.5)]
         if fresh:
             self._begin(X[usual], Y[usual], Y[learned], rng)
+        n, seen = len(usual), self._seen + len(usual)
+        epochs = int(epochs or auto.chosen(self.max_iter, auto.epochs, n))
+        settings = {
+            "beta": auto.chosen(self.beta, auto.nudge, seen),
+            "alpha": auto.chosen(self.alpha, auto.decay, seen),
+            "batch_size": min(int(auto.chosen(self.batch_size, auto.minibatch, n)), room(n)),
+        }
 
         def draw() -> np.ndarray:
             return learned[rng.permutation(drawn(weight[learned], rng.uniform()))]
@@ -174,13 +191,13 @@ class Network(BaseEstimator):
         if hold_out and not fresh:
             patience.best = self._goodness(self.theta_, *validation)
         with _shown(self.verbose) as show:
-            batch_size = min(int(self.batch_size), room(len(usual)))
-            for state, loss in self._course((self._inputs(X), self._aims(Y)), plan, batch_size):
+            v = self._inputs(X), self._aims(Y)
+            for state, loss in self._boxed.course(self.theta_, self._optimizer, v, plan, **settings):
                 theta = self._boxed.cut(state.theta)
                 if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((loss, theta))):
                     raise ValueError(
-                        f"learning_rate_init={self.learning_rate_init!r}, alpha={self.alpha!r}: training diverged; "
-                        "lower them"
+                        f"learning_rate_init={self.learning_rate_init!r}, alpha={settings['alpha']!r}: training "
+                        "diverged; lower them"
                     )
                 score, figures = -loss, f"loss {loss:.5f}"
                 if hold_out:
@@ -191,18 +208,23 @@ class Network(BaseEstimator):
                     self.theta_, self._optimizer = theta, state.optimizer
                 self.loss_curve_.append(loss)
                 show(len(self.loss_curve_), self.n_iter_ + epochs, figures)
-                if patience.ended(score):
+                if patience.ended(score) if hold_out else self._still(len(self.loss_curve_) - self.n_iter_):
                     break
         self.n_iter_ = len(self.loss_curve_)
         self._optimizer = jax.tree.map(np.asarray, self._optimizer)
         last = held_out[drawn(weight[held_out], 0.5)] if hold_out else usual
-        self._finish(X[last], Y[last], self._seen)
-        self._seen += len(last)
+        last = last[:: -(-len(last) // ENOUGH)]
+        self._finish(X[last], Y[last], n / seen)
+        self._seen = seen
         return self
 
-    def _course(self, v: tuple[np.ndarray, np.ndarray], plan: Iterator[Any], batch_size: int) -> Iterator[Any]:
-        settings = {"beta": self.beta, "alpha": self.alpha, "batch_size": batch_size}
-        return self._boxed.course(self.theta_, self._optimizer, v, plan, **settings)
+    def _still(self, epochs: int) -> bool:
+        """Whether the loss has stood still in the last of the `epochs` that were trained.
+
+        That it has not improved is not enough: at a high rate it goes up and down, and falls when the rate does.
+        """
+        count = self.n_iter_no_change + 1
+        return epochs >= count and float(np.ptp(self.loss_curve_[-count:])) < self.tol
 
     def _begin(self, X: np.ndarray, Y: np.ndarray, all_rows: np.ndarray, rng: np.random.RandomState) -> None:
         """Find scales and first weights, from examples as they are drawn and the rows of all that may be drawn."""

@@ -1,0 +1,35 @@
+"""What "auto" means: settings that follow from the number of training examples n."""
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+from eqprop.sklearn.rows import room
+
+
+def nudge(n: int) -> float:
+    """β: ½, and from n = 1,000 on ½ √(1000/n), but at least 0.1.
+
+    A strong nudge keeps the network simple, which helps where examples are few. A weak one is nearer the gradient.
+    """
+    return min(0.5, max(0.1, 0.5 * sqrt(1000 / n)))
+
+
+def decay(n: int) -> float:
+    """Weight decay: 50/n, but at most 0.1. It is for each step, and more examples are more steps."""
+    return min(0.1, 50 / n)
+
+
+def minibatch(n: int) -> int:
+    """Examples in a minibatch: n/128, rounded up to a power of two, at least 32 and at most 256."""
+    return min(256, max(32, room(n) // 128))
+
+
+def epochs(n: int) -> int:
+    """Epochs: 100, and from n = 10,000 on 1,000,000/n, but at least 20."""
+    return min(100, max(20, 1_000_000 // n))
+
+
+def chosen(asked: Any, auto: Callable[[int], Any], n: int) -> Any:
+    """What was asked for, or what "auto" means for n examples."""
+    return auto(n) if isinstance(asked, str) else asked
