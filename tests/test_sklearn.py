@@ -1,6 +1,9 @@
 """The estimators: scikit-learn's conventions to the letter, weights as copies, and the network they stand for."""
 
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.special import softmax
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_regression
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_iris,
+    make_classification,
+    make_gaussian_quantiles,
+    make_moons,
+    make_regression,
+)
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +34,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 import eqprop as ep
-from eqprop.sklearn import EqPropClassifier, EqPropRegressor
+from eqprop.sklearn import EqPropClassifier, EqPropRegressor, auto
 from eqprop.sklearn.rows import drawn, in_order, minibatches, room
 from marks import slow
 
@@ -274,6 +285,77 @@ def test_a_rare_example_has_room_in_the_box_too() -> None:
 def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
     model = EqPropClassifier(tol=1.0, n_iter_no_change=3, random_state=0).fit(*IRIS)
     assert model.n_iter_ == 4
+
+
+def test_a_noisy_loss_does_not_end_training_before_the_rate_has_fallen() -> None:
+    """Two moons that overlap: the loss goes up and down by more than it falls."""
+    assert EqPropClassifier(random_state=3).fit(*make_moons(400, noise=0.25, random_state=102)).n_iter_ == 100
+
+
+@given(st.integers(1, 10**8))
+def test_automatic_settings_are_allowed_and_do_the_less_the_more_examples_there_are(n: int) -> None:
+    rules = (auto.nudge, auto.decay, auto.epochs)
+    values = {
+        "beta": auto.nudge(n),
+        "alpha": auto.decay(n),
+        "max_iter": auto.epochs(n),
+        "batch_size": auto.minibatch(n),
+    }
+    EqPropClassifier(**values)._validate_params()
+    assert all(rule(2 * n) <= rule(n) for rule in rules)
+    assert auto.minibatch(2 * n) >= auto.minibatch(n) == room(auto.minibatch(n))
+    assert [auto.chosen(7, rule, n) for rule in rules] == [7, 7, 7]
+
+
+def test_examples_of_earlier_calls_count_for_what_is_automatic() -> None:
+    """A stream in small parts has the weight decay of a large set."""
+    X, y = IRIS
+    automatic, fixed = (EqPropClassifier(alpha=alpha, random_state=0) for alpha in ("auto", 0.1))
+    for seen in (150, 300, 450, 600):
+        automatic.partial_fit(X, y, classes=[0, 1, 2])
+        fixed.partial_fit(X, y, classes=[0, 1, 2])
+        same = np.array_equal(automatic.theta_["W"]["input-hidden"], fixed.theta_["W"]["input-hidden"])
+        assert same == (auto.decay(seen) == 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "least"),
+    [
+        # Three shells around a centre: 0.70 with a nudge of one half, whatever else; the perceptron has 0.93.
+        (lambda: make_gaussian_quantiles(n_samples=9000, n_features=8, n_classes=3, random_state=206), 0.8),
+        (lambda: make_classification(25_000, 50, n_informative=20, n_classes=5, random_state=1), 0.9),
+    ],
+    ids=["shells", "5 classes"],
+)
+def test_defaults_hold_on_larger_data(data: Any, least: float) -> None:
+    X, y = data()
+    rows = 4000 if len(X) < 10_000 else 20_000
+    assert EqPropClassifier(random_state=0).fit(X[:rows], y[:rows]).score(X[rows:], y[rows:]) > least
+
+
+FIT = """
+import jax
+from sklearn.datasets import load_iris
+from eqprop.sklearn import EqPropClassifier
+asked = []
+jax.monitoring.register_event_listener(lambda event, **_: asked.append(event) if "compile_requests" in event else None)
+EqPropClassifier(random_state=0, max_iter=2).fit(*load_iris(return_X_y=True))
+print(len(asked))
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """As the workers of n_jobs do: they ask for three programs, and find them."""
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    kept = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=True)
+        assert int(done.stdout) == 3
+        kept.append(sorted(path.name for path in tmp_path.glob("*-cache")))
+    assert kept[0] == kept[1] and len(kept[0]) == 3
 
 
 @pytest.mark.slow
