@@ -699,3 +699,28 @@ def test_the_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
     assert all(name in shown for name in SUBJECTS)
     assert run("verify", "--claims", "fermat") == 2
     assert "eqprop verify --list" in capsys.readouterr().err
+
+
+def test_progress_is_told_and_no_claim_begins_when_the_time_is_over() -> None:
+    """On any F: nothing is settled when there is no time."""
+    asked: list[str] = []
+
+    class Asked(Claim):
+        name, section = "asked", "none"
+
+        def applies(self, subject: Subject) -> bool:
+            asked.append(subject.name)
+            return False
+
+        def check(self, subject: Subject) -> Finding:
+            raise AssertionError
+
+    def F(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return (s - theta * v) ** 2 / 2 + beta * s**2
+
+    told: list[tuple[int, int]] = []
+    given = (F, jnp.array(0.5), jnp.ones(2), jnp.zeros(2))
+    ep.verify(*given, claims=[Asked(), Asked()], observe=lambda done, of: told.append((done, of)))
+    assert told == [(1, 2), (2, 2)] and len(asked) == 2
+    late = ep.verify(*given, claims=[Asked()], seconds=0)
+    assert len(asked) == 2 and "give more `seconds`" in str(late)

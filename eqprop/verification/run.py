@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from os import cpu_count
 from textwrap import shorten
+from time import monotonic
 from typing import Any
 
 import jax
@@ -77,12 +79,18 @@ def verify(
     claims: Sequence[Claim] = CLAIMS,
     examples: int = 3,
     name: str = "your energy",
+    observe: Callable[[int, int], None] = lambda *_: None,
+    seconds: float = inf,
 ) -> Report:
     """See which of the paper's claims hold for F(θ, v, β, s) at these weights and examples, in double precision.
 
     `Total(E, C)` is the F of an energy and a cost. In v and s the first axis counts examples, of which the first few
     are used; s is where they start, None for where F's space says. `rule` has the relaxations to use and the kind of
     nudge; without one, the examples settle until nothing moves. A check that fails comes with advice.
+
+    A state of thousands of units may take minutes. `observe` is told after each claim how many are done, of how many, as
+    a bar likes it: `with eqprop.progress.CountBar("claim") as bar: verify(…, observe=bar.update)`. After so many `seconds`
+    no other claim is begun, and the report says which were left out.
 
         >>> def F(theta, v, beta, s):
         ...     x, y = v
@@ -107,7 +115,9 @@ def verify(
         theta, v, s = (jax.tree.map(_double, part) for part in (theta, v, s))
         v, s = jax.tree.map(lambda a: a[:count], (v, s))
         _check(F, theta, v, s)
-    return Report(tuple(examine(Subject(name, F, theta, v, s, rule), claims)))
+    subject, end = Subject(name, F, theta, v, s, rule), monotonic() + seconds
+    done = iter(range(1, len(claims) + 1))
+    return Report(tuple(examine(subject, claims, lambda _: observe(next(done), len(claims)), end)))
 
 
 def _double(a: Any) -> Array:
@@ -135,9 +145,12 @@ def _check(F: System, theta: Theta, v: Data, s: State) -> None:
 
 
 def examine(
-    subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim], None] = lambda _: None
+    subject: Subject, claims: Iterable[Claim], observe: Callable[[Claim], None] = lambda _: None, end: float = inf
 ) -> list[Finding]:
-    """All claims that apply to a subject; only `Dynamics` and `Theorem1` if it is not what the theory asks for."""
+    """All claims that apply to a subject; only `Dynamics` and `Theorem1` if it is not what the theory asks for.
+
+    No claim is begun after the time `end` of the monotonic clock.
+    """
     found = []
     with jax.enable_x64(True), np.errstate(all="ignore"):  # a value that is not a number fails its check
         try:
@@ -148,7 +161,8 @@ def examine(
             found += _checked(Dynamics(), subject)
         for claim in claims:
             if not ailing or isinstance(claim, Dynamics | Theorem1):
-                found += _checked(claim, subject)
+                late = Finding(claim, subject.name, (), skipped="the time was over: give more `seconds`")
+                found += _checked(claim, subject) if monotonic() < end else [late]
             observe(claim)
     return found
 
