@@ -88,9 +88,9 @@ def verify(
     are used; s is where they start, None for where F's space says. `rule` has the relaxations to use and the kind of
     nudge; without one, the examples settle until nothing moves. A check that fails comes with advice.
 
-    A state of thousands of units may take minutes. `observe` is told after each claim how many are done, of how many, as
-    a bar likes it: `with eqprop.progress.CountBar("claim") as bar: verify(…, observe=bar.update)`. After so many `seconds`
-    no other claim is begun, and the report says which were left out.
+    A state of thousands of units may take minutes. After each claim, `observe` is told how many are done and how many
+    there are, as for a bar: `with eqprop.progress.CountBar("claim") as bar: verify(…, observe=bar.update)`. After that
+    many `seconds` no other claim is begun, and the report says which were left out.
 
         >>> def F(theta, v, beta, s):
         ...     x, y = v
