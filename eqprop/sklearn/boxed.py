@@ -17,8 +17,7 @@ from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
 from eqprop.sklearn.rows import minibatches, padded, room
 from eqprop.total import Total
-from eqprop.train import Trainer, TrainState
-from eqprop.train.feed import Arrays
+from eqprop.train import Arrays, Trainer, TrainState
 
 WIDTH = 3.0  # standard deviations of a feature that reach the ends of the box
 EPSILON = 0.5  # of gradient steps
