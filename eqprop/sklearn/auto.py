@@ -1,4 +1,4 @@
-"""What "auto" means: settings that follow from the number of training examples n."""
+"""What "auto" means: settings that follow from the number n of training examples, or from r = n / features."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -7,17 +7,17 @@ from typing import Any
 from eqprop.sklearn.rows import room
 
 
-def nudge(n: int) -> float:
-    """β: ½, and from n = 1,000 on ½ √(1000/n), but at least 0.1.
+def nudge(r: float) -> float:
+    """β: ½, and from r = 50 examples per feature on ½ √(50/r), but at least 0.1.
 
     A strong nudge keeps the network simple, which helps where examples are few. A weak one is nearer the gradient.
     """
-    return min(0.5, max(0.1, 0.5 * sqrt(1000 / n)))
+    return min(0.5, max(0.1, 0.5 * sqrt(50 / r)))
 
 
-def decay(n: int) -> float:
-    """Weight decay: 50/n, but at most 0.1. It is for each step, and more examples are more steps."""
-    return min(0.1, 50 / n)
+def decay(r: float) -> float:
+    """Weight decay: 2.5/r, but at most 0.1. It is for each step, and more examples are more steps."""
+    return min(0.1, 2.5 / r)
 
 
 def minibatch(n: int) -> int:
@@ -30,6 +30,6 @@ def epochs(n: int) -> int:
     return min(100, max(20, 1_000_000 // n))
 
 
-def chosen(asked: Any, auto: Callable[[int], Any], n: int) -> Any:
-    """What was asked for, or what "auto" means for n examples."""
+def chosen(asked: Any, auto: Callable[[Any], Any], n: float) -> Any:
+    """What was asked for, or what "auto" means for n examples, or for that many per feature."""
     return auto(n) if isinstance(asked, str) else asked

@@ -32,10 +32,11 @@ class EqPropClassifier(ClassifierMixin, Network):
     hidden_layer_sizes: units of each hidden layer; () for none.
     architecture: "layered", where each layer is joined to the next; "skip", where every layer is joined to the
         output as well; or "fully-connected", where every unit is joined to every other, with one hidden layer.
-    beta: the strength of the symmetric nudge (β and −β), below 1. "auto": ½, and ½ √(1000/n) from n = 1,000 training
-        examples on, but at least 0.1. Here and for `alpha`, those of earlier calls are counted, too.
-    alpha: weight decay (AdamW's). "auto": 50/n, but at most 0.1.
-    batch_size: examples in a minibatch. "auto": n/128, rounded up to a power of two, at least 32 and at most 256.
+    beta: the strength of the symmetric nudge (β and −β), below 1. "auto": ½, and ½ √(50/r) from r = 50 training
+        examples per feature on, but at least 0.1. Here and for `alpha`, examples of earlier calls count, too.
+    alpha: weight decay (AdamW's). "auto": 2.5/r, but at most 0.1.
+    batch_size: examples in a minibatch. "auto": n/128 for n examples, rounded up to a power of two, at least
+        32 and at most 256.
     learning_rate_init: Adam's learning rate; in `fit`, it falls linearly to 0 over `max_iter` epochs.
     max_iter: epochs at the most. "auto": 100, and 1,000,000/n from n = 10,000 on, but at least 20.
     tol, n_iter_no_change: training ends when the loss has stayed within `tol` for `n_iter_no_change` epochs; with

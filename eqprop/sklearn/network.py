@@ -177,8 +177,8 @@ class Network(BaseEstimator):
         n, seen = len(usual), self._seen + len(usual)
         epochs = int(epochs or auto.chosen(self.max_iter, auto.epochs, n))
         settings = {
-            "beta": auto.chosen(self.beta, auto.nudge, seen),
-            "alpha": auto.chosen(self.alpha, auto.decay, seen),
+            "beta": auto.chosen(self.beta, auto.nudge, seen / self.n_features_in_),
+            "alpha": auto.chosen(self.alpha, auto.decay, seen / self.n_features_in_),
             "batch_size": min(int(auto.chosen(self.batch_size, auto.minibatch, n)), room(n)),
         }
 
