@@ -435,18 +435,18 @@ BAD: dict[str, tuple[Any, str]] = {
     "too much range": (lambda: ep.device.bounds(0.1, 1.0, ratio=5.0), "either w_min or the ratio"),
     "ratio": (lambda: ep.device.bounds(w_max=1.0, ratio=0.5), "ratio=0.5 with w_max=1.0: give a ratio above 1"),
     "one state": (lambda: ep.device.states(1, 0.0, 1.0), "states=1: give a whole number of 2 or more"),
-    "rounding": (lambda: ep.device.states(4, 0.0, 1.0, "up"), "choose nearest, stochastic, accumulate"),  # pyright: ignore
+    "rounding": (lambda: ep.device.states(4, 0.0, 1.0, "up"), "is not one of 'nearest', 'stochastic', 'accumulate'"),  # pyright: ignore
     "noise": (lambda: ep.device.write_noise(-0.1), "relative=-0.1: give a standard deviation of 0 or more"),
-    "seed": (lambda: ep.device.write_noise(0.1, seed=0.5), "seed=0.5: give a whole number"),  # pyright: ignore
+    "seed": (lambda: ep.device.write_noise(0.1, seed=0.5), "seed=0.5 is not a whole number"),  # pyright: ignore
     "spread of steps": (lambda: ep.device.device_to_device(float("nan")), "dw_min_dtod=nan"),
     "up_down": (lambda: ep.device.up_down(1.5), "up_down=1.5: give a number from −1"),
     "gamma": (lambda: ep.device.linear_step(0.0, 1.0, gamma_up=-1.0), "gamma_up=-1.0: give 0"),
     "pulse": (lambda: ep.device.constant_step(0.0), "dw_min=0.0: give the size of a pulse's step"),
     "share": (lambda: ep.device.stuck(1.5), "share=1.5: give the share"),
-    "stuck where": (lambda: ep.device.stuck(0.5, float("inf")), "value=inf: give the finite value"),
+    "stuck where": (lambda: ep.device.stuck(0.5, float("inf")), "value=inf is not a finite number"),
     "lifetime": (lambda: ep.device.decay(0.5), "lifetime=0.5: give the number of updates"),
     "reset": (lambda: ep.device.decay(5.0, float("nan")), "reset=nan"),
-    "nu": (lambda: ep.device.drift(float("nan")), "nu=nan: give the exponent"),
+    "nu": (lambda: ep.device.drift(float("nan")), "nu=nan is not a finite number"),
     "t_0": (lambda: ep.device.drift(0.1, t_0=0.0), "t_0=0.0"),
     "without θ": (lambda: write_blindly(), "call update.updates, state, params."),
     "no such part": (

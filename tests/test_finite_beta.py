@@ -110,7 +110,7 @@ def test_a_β_that_leaves_no_minimum_is_not_chosen() -> None:
 @pytest.mark.parametrize(
     ("rule", "betas", "word"),
     [
-        (ep.Backpropagation(), None, "no two phases"),
+        (ep.Backpropagation(), None, "is not eqprop.TwoPhase"),
         (ep.EquilibriumPropagation(), (0.1, 0.2), "three or more"),
         (ep.EquilibriumPropagation(), (0.3, 0.2, 0.1), "rising"),
     ],

@@ -50,6 +50,7 @@ def test_the_source_holds_what_its_tests_need(built: Path) -> None:
         "PKG-INFO",
         "README.md",
         "benchmarks",
+        "campaign",
         "docs",
         "eqprop",
         "examples",

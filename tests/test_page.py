@@ -331,7 +331,7 @@ def test_a_reply_is_packed_as_the_page_reads_it() -> None:
     ("given", "sentence"),
     [
         ({"F": lambda theta, v, beta, s: jnp.sum(s**2)}, r"space=eqprop.Space\(10\)"),
-        ({"F": ep.system(lambda theta, v, beta, s: s, space=ep.Space(10))}, "return one number"),
+        ({"F": ep.system(lambda theta, v, beta, s: s, space=ep.Space(10))}, "must give one number"),
         (
             {"F": ep.system(lambda theta, v, beta, s: jnp.sum(s), space=ep.Space(10)), "labels": "ab"},
             "what it predicts",

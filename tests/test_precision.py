@@ -73,7 +73,7 @@ def test_a_trace_is_in_the_precision_of_the_steps() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ep.Block(precision="float16"), "precision='float16': choose 'bfloat16'"),  # pyright: ignore
+        (lambda: ep.Block(precision="float16"), "precision='float16' is not one of 'bfloat16'"),  # pyright: ignore
         (lambda: ep.Block(tol=1e-4, precision="bfloat16"), r"tol=0.0001 with precision='bfloat16'.* 0.008 apart"),
         (lambda: rule(0.02, "bfloat16").check(F), r"beta=0.02 with precision='bfloat16'.*0.0625 or more"),
         (

@@ -123,7 +123,7 @@ def test_it_says_what_it_is_not_for() -> None:
         ep.STDP().check(ZOO["user energy"].F)
     with pytest.raises(ep.InputError, match="path of small steps"):
         ep.STDP(nudged=ep.Gradient(tol=1e-3))
-    with pytest.raises(ep.InputError, match="choose 'rho'"):
+    with pytest.raises(ep.InputError, match="is not one of 'rho', 'u'"):
         ep.STDP(of="v")  # pyright: ignore[reportArgumentType]
 
 

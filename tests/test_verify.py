@@ -599,7 +599,7 @@ def test_what_cannot_be_verified_is_refused() -> None:
         ep.verify(linear, A, (X, Y * jnp.nan), Y)
     with pytest.raises(ep.InputError, match="give each example its state"):
         ep.verify(linear, A, (X, Y), Y[:2])
-    with pytest.raises(ep.InputError, match="one real number"):
+    with pytest.raises(ep.InputError, match="must give one number"):
         ep.verify(lambda theta, v, beta, s: s, A, (X, Y), Y)
 
 
