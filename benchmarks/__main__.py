@@ -27,6 +27,7 @@ Name = Literal[
     "fields",
     "disk",
     "live",
+    "life",
     "scaling",
     "parallel",
     "versions",
@@ -57,6 +58,7 @@ def main(
     - fields: an update of a vector field by each rule for one
     - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
+    - life: hundreds of fits of different shapes in one process, two threads, a fork
     - scaling: what training over many devices would take, predicted from counts and times of one
     - parallel: two processes that train together beside one alone
     - versions: this checkout beside another one

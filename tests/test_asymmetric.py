@@ -188,6 +188,7 @@ def test_one_of_the_pair_descends_and_the_other_ascends() -> None:
 # ---- feedback that is fixed ----
 
 
+@pytest.mark.slow
 def test_fixed_feedback_is_no_part_of_what_learns() -> None:
     F, theta, v, rest, _ = directed("hard_sigmoid", fixed=True)
     energy = F.energy

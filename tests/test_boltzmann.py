@@ -221,6 +221,7 @@ def test_contrastive_divergence_is_biased_and_less_so_with_more_sweeps() -> None
     ],
     ids=["CD", "PCD", "exact"],
 )
+@pytest.mark.slow
 def test_they_train_a_machine(rule: Any, persistent: bool) -> None:
     """Three clouds of points, in one epoch; chance is an error of 2/3."""
     y = np.eye(3, dtype=np.float32)[np.arange(1200) % 3]

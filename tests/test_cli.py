@@ -475,6 +475,7 @@ SWITCHES = [name for name, value in PRESETS["digits"].flat().items() if isinstan
 @pytest.mark.parametrize(
     "words", slow_but([("digits",), ("cifar10",), ("fashion", "--net", "conv")], ("digits",)), ids=" ".join
 )
+@pytest.mark.slow
 def test_a_switch_can_be_turned_on_and_off_whatever_its_default(words: tuple[str, ...]) -> None:
     """What is asked for holds, though it is the default of the data set, or of the network, anyway."""
     for value in (True, False):
@@ -568,6 +569,7 @@ def test_other_architectures_have_rates_pictures_and_a_name(
 
 
 @pytest.mark.parametrize("architecture", slow_but(["skip", "fully-connected"], "skip"))
+@pytest.mark.slow
 def test_other_architectures_learn(architecture: str) -> None:
     of = preset("digits", architecture=architecture)
     learning = replace(of.learning, train=600, epochs=6, learning_rate=(0.005,))

@@ -147,6 +147,7 @@ def test_the_demonstration_is_small() -> None:
     assert weight < 300_000
 
 
+@pytest.mark.slow
 def test_modules_can_be_joined(tmp_path: Path) -> None:
     """No name is taken twice, nothing is imported that the bundler does not see, and the whole is JavaScript."""
     names: dict[str, str] = {}

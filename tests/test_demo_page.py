@@ -213,6 +213,7 @@ def test_a_nudge_and_its_difference(visit: Any) -> None:
     page.wait_for_function("document.querySelector('.phase').textContent === 'Free phase'")
 
 
+@pytest.mark.slow
 def test_it_learns_what_it_is_shown(visit: Any) -> None:
     page = visit()
     until_still(page)

@@ -43,6 +43,7 @@ def test_all_ways_train_the_same_shape_on_the_same_views(dataset: Any) -> None:
 
 
 @pytest.mark.parametrize("dataset", slow_but(get_args(ImageSet), "digits"))
+@pytest.mark.slow
 def test_the_free_phase_of_the_holomorphic_way_settles(dataset: Any) -> None:
     """With the weights that training begins with, on images that are mostly dark; and its steps are well below all."""
     outline, random = data.outline(dataset), np.random.default_rng(0)

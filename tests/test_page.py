@@ -191,6 +191,7 @@ def test_an_address_repeats_what_was_learned_to_the_bit(session: Session) -> Non
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_training_lowers_the_test_error(session: Session) -> None:
     ask(session, "train", on=True)
     errors = []

@@ -60,6 +60,7 @@ def test_every_convolution_of_the_steps_is_in_bfloat16() -> None:
         assert all(":bf16[" in line.split("=")[0] for line in convolutions)
 
 
+@pytest.mark.slow
 def test_a_trace_is_in_the_precision_of_the_steps() -> None:
     free = rule(0.5, "bfloat16").free
     assert isinstance(free, ep.Block)

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
+
+import eqprop.compile as module
 
 CHOOSE = """
 import sys, pathlib, jax
@@ -31,3 +34,19 @@ def test_programs_are_kept_unless_the_user_has_chosen_another_folder(tmp_path: P
     before = sorted(ours.iterdir())
     assert run(ours, JAX_COMPILATION_CACHE_DIR=str(theirs)) == str(theirs)
     assert any(theirs.iterdir()) and sorted(ours.iterdir()) == before
+
+
+@pytest.mark.slow  # for others compile again what they share
+def test_programs_are_forgotten_before_the_process_has_no_memory_map_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double = module.compiled(lambda x: 2 * x)
+    size = double.run._cache_size  # pyright: ignore[reportFunctionMemberAccess]
+    few, many = "\n" * module.MOST_MAPS, "\n" * (module.MOST_MAPS + 1)
+    for lines, kept in ((few, 2), (many, 1)):
+        (tmp_path / "maps").write_text(lines)
+        monkeypatch.setattr(module, "MAPS", tmp_path / "maps")
+        double(jnp.ones(3))
+        monkeypatch.setattr(module, "_programs", module.OFTEN)
+        assert double(jnp.ones(4)).sum() == 8
+        assert size() == kept

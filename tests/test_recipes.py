@@ -40,6 +40,7 @@ def counted(function: Any, *args: Any) -> float:
 
 @pytest.mark.parametrize("relaxation", STEPS, ids=lambda r: f"{type(r).__name__} {getattr(r, 'order', '')}")
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.slow
 def test_the_operations_of_a_step_are_those_that_xla_counts(name: str, relaxation: ep.Stepwise) -> None:
     net = SMALL[name]
     F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))

@@ -135,6 +135,7 @@ def test_with_equal_weights_it_is_the_hopfield_network(activation: ep.Activation
 
 
 @pytest.mark.parametrize("activation", [slow(ep.hard_sigmoid), ep.tanh], ids=lambda activation: activation.name)
+@pytest.mark.slow
 def test_its_true_gradient_is_had_by_recurrent_backpropagation(activation: ep.Activation) -> None:
     energy, F, theta, v, rest = directed(activation)
     assert float(energy.angle(theta)) > 60

@@ -136,6 +136,7 @@ def test_the_gradient_is_that_of_the_settled_cost(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", slow_but(CIRCUITS, "bridge"))
+@pytest.mark.slow
 def test_a_step_of_block_descent_goes_to_the_minimum_over_its_layer(kind: str) -> None:
     net = CIRCUITS[kind]()
     theta, v = example(net, 1)
@@ -200,6 +201,7 @@ def test_a_spread_of_diodes_is_felt() -> None:
     ],
     ids=["equilibrium", "coupled"],
 )
+@pytest.mark.slow
 def test_conductances_are_projected_and_learned(rule: ep.Rule) -> None:
     x = jax.random.uniform(jax.random.key(3), (60, 2))
     y = 0.4 * x[:, :1] - 0.3 * x[:, 1:]

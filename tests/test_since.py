@@ -177,6 +177,7 @@ def test_a_layer_that_is_held_is_a_layer_that_is_clamped(net: Any, relaxation: e
     np.testing.assert_allclose(held["output"], output, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_example_holds_units_of_its_own(net: Any) -> None:
     """The others are where nothing pulls at them; without any, F settles as ever."""
     energy, theta, v = net

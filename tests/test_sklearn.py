@@ -45,7 +45,7 @@ QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("check", [check_estimators_dtypes, check_fit_score_takes_y])
+@pytest.mark.parametrize("check", [slow(check_estimators_dtypes), check_fit_score_takes_y])
 def test_some_of_scikit_learns_own_checks(check: Any) -> None:
     check("EqPropClassifier", EqPropClassifier())
 
@@ -208,6 +208,7 @@ def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
 @pytest.mark.parametrize(
     "data", [IRIS, pytest.param(CANCER, marks=pytest.mark.slow)], ids=["three outputs", "one output"]
 )
+@pytest.mark.slow
 def test_other_architectures_learn_and_are_what_they_say(architecture: str, data: Any, tmp_path: Path) -> None:
     """The outputs are had by another relaxation, in the network without room to spare."""
     X, y = data

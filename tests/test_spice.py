@@ -114,6 +114,7 @@ def test_ideal_diodes_are_the_limit_of_steep_ones(sizes: tuple[int, ...], weight
 
 
 @pytest.mark.parametrize("make", [shockley, slow(linear), slow(antiparallel)])
+@pytest.mark.slow
 def test_the_gradient_is_that_of_costs_which_ngspice_measures(make: Any) -> None:
     """EP at β = ±0.01 beside differences of ½ ‖output − y‖², averaged over examples, when a conductance changes."""
     net = make(*SMALL)

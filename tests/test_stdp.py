@@ -88,6 +88,7 @@ def test_the_rule_has_the_curve_of_spike_timing_dependent_plasticity(x64: None) 
 
 
 @pytest.mark.parametrize("nudge", [slow(ep.RandomSign(-0.2)), ep.Symmetric(0.2)], ids=["random sign", "symmetric"])
+@pytest.mark.slow
 def test_every_nudge_will_do_and_penalties_count(nudge: ep.Nudge, x64: None) -> None:
     """In a network with lateral synapses, and examples of unequal weight."""
     theta, v, s = (problem := fully_connected(ep.tanh)).draw(seed=1)

@@ -73,7 +73,7 @@ HASTY = ep.Langevin(T, SAMPLER.dt, 0, SAMPLER.samples, SAMPLER.thin)
 @pytest.mark.parametrize(
     ("claim", "name"),
     [
-        (Stationary(chains=FEW), "double well"),
+        slow(Stationary(chains=FEW), "double well"),
         slow(Stationary(chains=FEW), "bowl"),
         (ExpectedGradient(chains=FEW, nudge=Times(NUDGE)), "double well"),
         slow(ExpectedGradient(chains=FEW), "bowl"),

@@ -223,6 +223,7 @@ def test_a_line_that_was_cut_off_is_mended(tmp_path: Path) -> None:
     assert len(Workshop(tmp_path / "torn", workshop.sweep).tried()) == 1
 
 
+@pytest.mark.slow
 def test_trials_see_no_test_data_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     build = Experiment.build
@@ -268,6 +269,7 @@ def test_pruned_trials_are_never_the_best() -> None:
     assert [row["trial"] for row in sweep_page.table_rows(sweep, some)] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_the_command_line_sweeps_reports_and_joins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     settings = ["--set", *SMALL, "--vary", RATES, "--trials", 2, "--run-dir", folder]

@@ -67,6 +67,7 @@ def implicit_gradient(F: Any, theta: Any, v: Any, s: Any) -> Any:
 
 
 @pytest.mark.parametrize("hidden", [1, slow(2), slow(3)])
+@pytest.mark.slow
 def test_the_default_relaxation_turns_the_gradient_by_next_to_nothing(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     default = ep.EquilibriumPropagation()
@@ -80,6 +81,7 @@ def test_the_default_relaxation_turns_the_gradient_by_next_to_nothing(hidden: in
 
 
 @pytest.mark.parametrize("hidden", [1, slow(2), slow(3)])
+@pytest.mark.slow
 def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     settle = ep.Block(steps=5000, tol=1e-6, accelerate=True)
@@ -96,6 +98,7 @@ def test_a_small_nudge_gives_the_implicit_gradient(hidden: int) -> None:
 
 
 @pytest.mark.parametrize("hidden", [1, slow(3)])
+@pytest.mark.slow
 def test_the_rule_of_the_implicit_gradient_agrees_with_a_dense_solve(hidden: int) -> None:
     F, theta, v, rest = trained(hidden)
     rule = ep.ImplicitGradient(ep.Block(steps=5000, tol=1e-9, accelerate=True), tol=1e-12)

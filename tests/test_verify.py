@@ -37,6 +37,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 
 @pytest.mark.parametrize("subject", ["user F", slow("layered, tanh")])
+@pytest.mark.slow
 def test_the_claims_hold_where_they_should(subject: str) -> None:
     report = verify_zoo({subject: SUBJECTS[subject]})
     assert report.passed, str(report)
@@ -516,6 +517,7 @@ NOTHING_LEFT_TO_LEARN = {
 
 
 @pytest.mark.parametrize("case", slow_but(NOTHING_LEFT_TO_LEARN, "from where it rests"))
+@pytest.mark.slow
 def test_what_is_right_is_not_called_wrong(case: str) -> None:
     claims = [Dynamics(), Theorem1(), Order(), Proposition1(), Multiplier()]
     report = ep.verify(*NOTHING_LEFT_TO_LEARN[case], claims=claims)
