@@ -16,7 +16,7 @@ run: .venv/run
 test: .venv/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright --threads 2 --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(PYTEST) -m "not slow"
 
 # The tests that `make test` leaves out: CONTRIBUTING.md says which.
