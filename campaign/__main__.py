@@ -113,7 +113,7 @@ def carried_out(kind: str, seed: int, first: int, stop: int, seconds: float) -> 
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         ) as worker:
             at, what, wait = first, "to begin", START
-            for line in lines_of(worker, lambda: wait):  # noqa: B023
+            for line in lines_of(worker, lambda: wait):  # noqa: B023  (it is to see what `wait` has become)
                 told: dict[str, Any] = (
                     json.loads(line) if line else {"word": "hang", "detail": f"no end within {wait:g} s"}
                 )

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from random import Random
 from typing import Any
 
 from campaign.base import Outcome
-from campaign.trainings import begin, finished, prepare, whole
+from campaign.trainings import begin, finished, prepare, until_a_moment
 
 WHAT = "trainings whose disk is full, fails or is read-only from any write on, or whose folder vanishes"
 COUNTS = (4, 60)
@@ -31,11 +30,7 @@ def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
 
 def full(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
     """The rest of a small disk is taken by another file at any moment."""
-    seconds = whole()[1]
-    moment = random.uniform(0, seconds)
-    say(f"the disk is full after {moment:.2f} of {seconds:.2f} s")
-    training = begin(folder)
-    time.sleep(moment)
+    training = until_a_moment(random, folder, say, "the disk is full")
     try:
         with open(folder / "ballast", "wb", buffering=0) as file:
             while True:
@@ -56,11 +51,7 @@ def fails(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
 
 def gone(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
     """The folder of the run is removed at any moment."""
-    seconds = whole()[1]
-    moment = random.uniform(0, seconds)
-    say(f"the folder is removed after {moment:.2f} of {seconds:.2f} s")
-    training = begin(folder)
-    time.sleep(moment)
+    training = until_a_moment(random, folder, say, "the folder is removed")
     shutil.rmtree(folder / "run", ignore_errors=True)
     status = training.wait()
     if status not in (0, 1) or "Traceback" in training.words:

@@ -1,12 +1,11 @@
 """SIGINT, SIGTERM and SIGHUP at any moment: the state is saved, the status is right, the words say how to go on."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from campaign.base import Outcome
-from campaign.trainings import SIGNALS, begin, finished, prepare, whole
+from campaign.trainings import SIGNALS, finished, prepare, until_a_moment
 from eqprop.cli.stopping import WORDS
 
 WHAT = "trainings ended by SIGINT, SIGTERM or SIGHUP at any moment, and resumed"
@@ -16,11 +15,8 @@ __all__ = ["prepare"]
 
 
 def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
-    seconds, number = whole()[1], random.choice(SIGNALS)
-    moment = random.uniform(0.02, seconds)
-    say(f"{number.name} after {moment:.2f} of {seconds:.2f} s")
-    training = begin(folder)
-    time.sleep(moment)
+    number = random.choice(SIGNALS)
+    training = until_a_moment(random, folder, say, number.name)
     training.send(number)
     status = training.wait()
     if status not in (0, 128 + number, -number) or "Traceback" in training.words:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -75,6 +76,16 @@ def begin(folder: Path, **more: Any) -> Training:
     if (folder / "run" / "config.json").exists():
         return Training(folder, ["train", "--resume", "run", "--checkpoint-seconds", "0"], **more)
     return Training(folder, [*TRAIN, "--run-dir", "run"], **more)
+
+
+def until_a_moment(random: Random, folder: Path, say: Callable[[str], None], what: str) -> Training:
+    """A training that has been under way until a random moment, at which `what` happens."""
+    seconds = whole()[1]
+    moment = random.uniform(0.02, seconds)
+    say(f"{what} after {moment:.2f} of {seconds:.2f} s")
+    training = begin(folder)
+    time.sleep(moment)
+    return training
 
 
 def outcome(folder: Path) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Two writers: a second process on the folder of a run is told of the first, and disturbs nothing."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from campaign.base import Outcome
-from campaign.trainings import begin, finished, prepare, whole
+from campaign.trainings import begin, finished, prepare, until_a_moment
 
 WHAT = "a second training in the folder of one that is under way"
 COUNTS = (2, 20)
@@ -15,11 +14,7 @@ __all__ = ["prepare"]
 
 
 def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
-    seconds = whole()[1]
-    moment = random.uniform(0, seconds)
-    say(f"the second begins after {moment:.2f} of {seconds:.2f} s")
-    first = begin(folder)
-    time.sleep(moment)
+    first = until_a_moment(random, folder, say, "the second begins")
     said = folder / "second"
     said.mkdir()
     (said / "run").symlink_to(folder / "run")
