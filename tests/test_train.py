@@ -397,6 +397,19 @@ def test_an_output_at_the_end_of_its_box_is_dead_at_the_wrong_end_only(right: in
     assert is_dead(trainer, trainer.init(theta, feed, jax.random.key(5)), feed) == dead
 
 
+def test_chains_that_draw_the_same_in_both_phases_are_not_dead() -> None:
+    """Outputs that are always drawn as their targets leave no gradient; the cost, which asks for 0.8, still pulls."""
+    machine = ep.BoltzmannMachine(ep.Hopfield.layered(2, 3))
+    F = ep.Total(machine, ep.SquaredError(low=0.2, high=0.8))
+    theta = jax.tree.map(jnp.zeros_like, machine.init(jax.random.key(0)))
+    theta["b"]["output"] = jnp.array([50.0, -50.0, -50.0])
+    feed = ep.Shuffled((jnp.ones((2, 2)), jnp.eye(3)[jnp.array([0, 0])]), 2)
+    rule = ep.BoltzmannLearning(chain=ep.Gibbs(burn_in=1, samples=1), clamped=ep.Gibbs(burn_in=1, samples=1))
+    assert not any(leaf.any() for leaf in jax.tree.leaves(rule(F, theta, feed.v, machine.rest(2)).gradient))
+    trainer = ep.Trainer(F, rule, SGD)
+    assert not is_dead(trainer, trainer.init(theta, feed, jax.random.key(5)), feed)
+
+
 @pytest.mark.slow
 def test_gradients_that_cancel_each_other_are_not_dead() -> None:
     """At the least squares of targets that no θ fits."""

@@ -18,7 +18,8 @@ def is_dead(trainer: Trainer, state: TrainState, feed: Feed) -> bool:
     Weights that are too large hold all units at their bounds, or where ρ is flat, and no nudge moves them. The
     examples are asked one by one, for at a minimum of J their gradients cancel each other but are not 0. A network that
     has learned its examples is not dead: the cost does not pull at outputs that are where they should be, or at the
-    bound on that side.
+    bound on that side. Chains that sample, which have no residual, are not judged: a draw of both phases
+    that happens to be the same has no gradient, and the next draw has one.
     """
     batch = next(feed.epoch(state.key, int(state.epoch)))
     v, weight, start = batch.v, batch.weight, starts(trainer, state, batch)
@@ -26,8 +27,10 @@ def is_dead(trainer: Trainer, state: TrainState, feed: Feed) -> bool:
     for place, i in enumerate(map(int, jnp.flatnonzero(weight))):
         learned = rule(trainer.F, state.theta, v, start, state.key, jnp.zeros(len(weight)).at[i].set(1.0))
         one_v, one_s = jax.tree.map(lambda a, i=i: a[i], (v, learned.state))
-        if place == 0 and not _pulls(trainer.F, state.theta, v, learned.state, weight):
-            return False
+        if place == 0:
+            sampled = not bool(jnp.isfinite(learned.phases["free"].residual).all())
+            if sampled or not _pulls(trainer.F, state.theta, v, learned.state, weight):
+                return False
         if _learns(trainer.F, state.theta, one_v, one_s, learned.gradient):
             return False
     return True
