@@ -44,7 +44,9 @@ def test_what_holds_arrays_prints_a_line() -> None:
     assert repr(state).startswith("<TrainState: epoch 0, minibatch 0, 0 minibatches learned; θ W/hidden-output 3×10,")
     assert repr(state).endswith("235 numbers>")
     assert repr(trace).startswith("<Trace: 2 examples, 3 steps, energy 0 → -")
-    for thing in (digits, digits.test, state, trace):
+    feed = ep.Shuffled(digits.train.v, 50)
+    assert repr(feed) == "<Shuffled: 26 minibatches in an epoch>"
+    for thing in (digits, digits.test, state, trace, feed):
         assert len(repr(thing)) < 300 and "\n" not in repr(thing) and " at 0x" not in repr(thing)
 
 

@@ -60,6 +60,14 @@ def test_data_are_understood_as_they_come(x: Any, y: Any) -> None:
     np.testing.assert_array_equal(taken[1], ONE_HOT)
 
 
+def test_inputs_may_be_whole_numbers() -> None:
+    black_and_white = (ROWS > 0.5).astype(int)
+    np.testing.assert_array_equal(ep.examples(F, black_and_white, LABELS)[0], black_and_white)
+    np.testing.assert_array_equal(
+        ep.predict(TRAINER, THETA, black_and_white), ep.predict(TRAINER, THETA, black_and_white.astype(np.float32))
+    )
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 4), (2, 16), (2, 1, 4, 4), (2, 4, 4, 1)])
 def test_images_get_the_axes_that_the_network_has(shape: tuple[int, ...]) -> None:
     pixels = np.arange(32, dtype=np.uint8)
@@ -81,13 +89,25 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         (ROWS, ["cat", "dog", "cat"], "return_inverse"),
         (ROWS, [1, 0], "3 inputs and 2 targets"),
         (PIXELS.astype(float), LABELS, "x / 255"),
+        (PIXELS.tolist(), LABELS, "x / 255"),
         (ROWS - 0.5, LABELS, r"hears nothing outside of \[0, 1\]"),
         (PIXELS[0], None, r"one example: give x\[None\]"),
         ((row for row in ROWS), None, "Iterated"),
         (np.full((3, 4), np.nan), None, "not finite"),
         (ep.data.Split(ROWS, ONE_HOT), None, "data.Split"),
     ],
-    ids=["label", "words", "lengths", "bytes as floats", "range", "one", "generator", "nan", "split"],
+    ids=[
+        "label",
+        "words",
+        "lengths",
+        "bytes as floats",
+        "bytes as whole numbers",
+        "range",
+        "one",
+        "generator",
+        "nan",
+        "split",
+    ],
 )
 def test_data_that_cannot_be_meant_are_refused_with_the_way_out(x: Any, y: Any, word: str) -> None:
     with pytest.raises(ep.InputError, match=word):
@@ -185,6 +205,20 @@ def test_an_energy_of_ones_own_leaves_its_weights_and_is_asked_for(tmp_path: Pat
         ep.load(tmp_path / "own.safetensors")
     _, again = ep.load(tmp_path / "own.safetensors", trainer)
     np.testing.assert_allclose(ep.predict(trainer, again, ROWS), 2 * ROWS, rtol=1e-5)
+
+
+def test_an_energy_that_needs_a_target_says_so_when_it_is_to_predict() -> None:
+    def pulled(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        x, y = v
+        return (s[0] - theta * x[0]) ** 2 / 2 + beta * jnp.sum((s - y) ** 2)
+
+    steps = ep.Gradient(40)
+    system = ep.system(pulled, space=ep.Space((1,)), predict=lambda theta, v, s: s)
+    trainer = ep.Trainer(system, ep.EquilibriumPropagation(ep.Symmetric(0.1), steps, steps), optax.sgd(0.1))
+    theta, x = jnp.array(2.0), np.array([[0.5], [1.0]], np.float32)
+    with pytest.raises(ep.InputError, match=r"does not do without a target.*trainer\.predict\(theta, \(x, y\)\)"):
+        ep.predict(trainer, theta, x)
+    np.testing.assert_allclose(trainer.predict(theta, (x, np.zeros_like(x))), 2 * x, rtol=1e-5)
 
 
 def change(notes: dict[str, Any], how: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

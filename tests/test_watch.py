@@ -1,5 +1,6 @@
 """What is told when training gets nowhere, and that nothing is told when it does."""
 
+import warnings
 from typing import Any
 
 import jax
@@ -60,6 +61,25 @@ def test_steps_too_long_to_come_to_rest_are_told_with_their_size() -> None:
     with pytest.warns(ep.LearningWarning, match=r"do not come to rest: after 8 steps.*epsilon=2\.5"):
         history = train(0.01, free=ep.Gradient(steps=8, epsilon=2.5), epochs=1)
     assert history[0]["at_rest"] < 0.5
+
+
+def pulled(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    x, y = v
+    return jnp.sum((s - x @ theta["A"]) ** 2) / 2 + beta * jnp.sum((s - y) ** 2) / 2
+
+
+@pytest.mark.parametrize(("epsilon", "steps", "told"), [(2.5, 10, 1), (0.05, 10, 0)], ids=["too long", "cut short"])
+def test_a_cost_that_falls_hides_no_settling_that_never_rests(epsilon: float, steps: int, told: int) -> None:
+    settle = ep.Gradient(steps=steps, epsilon=epsilon)
+    rule = ep.EquilibriumPropagation(ep.Symmetric(0.1), settle, settle)
+    trainer = ep.Trainer(ep.system(pulled, space=ep.Space((3,))), rule, optax.adam(0.02))
+    feed = ep.Shuffled((X, Y), 40)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ep.LearningWarning)
+        start = trainer.init({"A": jnp.full((4, 3), 2.0)}, feed, jax.random.key(5))
+        _, history = ep.fit(trainer, start, feed, epochs=2)
+    assert history[0]["at_rest"] == 0 and history[1]["train_cost"] < 0.9 * history[0]["train_cost"]
+    assert ["do not come to rest" in str(one.message) for one in caught] == [True] * told
 
 
 def test_weights_that_hold_every_unit_are_told() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from math import inf, prod
+from math import prod
 from typing import Annotated, Any, Self, TypeAlias
 
 import jax
@@ -304,7 +304,7 @@ class Graph:
             )
         rho = self.rho[self.clamped]
         low, high = heard or (rho.low, rho.high)
-        least, most = float(np.min(values, initial=inf)), float(np.max(values, initial=-inf))
+        least, most = (float(end(values)) if values.size else 0.0 for end in (np.min, np.max))
         if least < low - BEYOND * (rho.high - rho.low) or most > high + BEYOND * (rho.high - rho.low):
             raise InputError(
                 f"inputs go from {least:g} to {most:g}, and {rho.name} of the input hears nothing outside of "

@@ -171,7 +171,15 @@ class Plain(System):
     project_: Callable[..., Any] | None
 
     def __call__(self, theta: Theta, v: Data, beta: Number, s: State) -> Scalar:
-        value = self.function(theta, v, beta, s)
+        try:
+            value = self.function(theta, v, beta, s)
+        except (TypeError, AttributeError) as error:
+            if not (isinstance(v, tuple) and v[-1] is None):
+                raise
+            raise InputError(
+                f"F={short(self.function)} does not do without a target, which is None to predict ({error}): leave the "
+                "cost out where it is None, or give trainer.predict(theta, (x, y)) any y, which does nothing at β = 0"
+            ) from error
         if not is_numeric(value) or jnp.shape(value):
             raise InputError(f"F={short(self.function)} gave {short(value)} for one example: it must give one number")
         return value  # pyright: ignore[reportReturnType]  (a number of Python will do)

@@ -62,6 +62,9 @@ class Feed(abc.ABC):
     carry: bool = False
     """Whether a row begins where another example of the same row ended: examples for validation begin at rest then."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.batches:,} minibatches in an epoch>"
+
     @abc.abstractmethod
     def window(self, key: Key, epoch: int, first: int, most: int) -> tuple[Window, int]:
         """A window on an epoch that begins at minibatch `first`, and the number at which it ends.

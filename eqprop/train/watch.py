@@ -50,7 +50,7 @@ class Watch:
     def _problem(self, state: TrainState, feed: Feed) -> str | None:
         whole = _sums(state)
         count = whole["count"]
-        if whole.get("moving", 0.0) > count / 2 and self._flat(whole):  # phases that are cut short learn all the same
+        if whole.get("moving", 0.0) > count / 2 and (self._flat(whole) or self._never_rests(state, feed)):
             return (
                 f"{whole['moving'] / count:.0%} of the examples do not come to rest: after "
                 f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
@@ -90,6 +90,14 @@ class Watch:
         late, cost = (whole[name] - self.half[name] for name in ("count", "cost"))
         return cost / late >= STILL * self.half["cost"] / self.half["count"]
 
+    def _never_rests(self, state: TrainState, feed: Feed) -> bool:
+        """Whether residuals stay as large in a free phase of twice the steps; those of one cut short fall on."""
+        if int(state.epoch) > 0:  # the first epoch has told
+            return False
+        v = feed.sample(state.key)
+        once, twice = _residuals(self.trainer, state.theta, v, self.trainer.rest(len(jax.tree.leaves(v)[0])))
+        return float(twice) >= STILL * float(once)
+
     def _classes(self, feed: Feed, state: TrainState) -> int:
         """How many outputs there are to choose from; 0 if F does not say what it predicts."""
         v = jax.tree.map(lambda a: a[0], feed.sample(state.key))
@@ -118,6 +126,14 @@ def _largest_change(before: Theta, after: Theta) -> float:
         return float(jnp.linalg.norm(new - old)) / (float(jnp.linalg.norm(new)) or 1.0)
 
     return max(map(change, jax.tree.leaves(before), jax.tree.leaves(after)), default=0.0)
+
+
+@compiled
+def _residuals(trainer: Trainer, theta: Theta, v: Data, s: State) -> tuple[Array, Array]:
+    """The mean residuals after a free phase, and after another that goes on from there."""
+    free, F = trainer.rule.free, trainer.F
+    s, once = free.settle(F, theta, v, 0.0, s)
+    return jnp.mean(once.residual), jnp.mean(free.settle(F, theta, v, 0.0, s)[1].residual)
 
 
 @compiled
