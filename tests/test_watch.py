@@ -104,6 +104,10 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
         ep.DivergedError, match=r"epoch 1, minibatch 1, while it settles\. Lower the step size epsilon=10"
     ):
         train(free=plunging, nudged=plunging, system=unbounded)
+    swinging = ep.Gradient(steps=30, epsilon=2.5)
+    free_units = ep.system(lambda theta, v, beta, s: F(theta, v, beta, s), space=unbounded.space)
+    with pytest.raises(ep.DivergedError, match=r"do not come to rest before\. Lower the step size epsilon=2\.5"):
+        train(1e38, free=swinging, nudged=swinging, system=free_units)
     with pytest.raises(ep.DivergedError, match="by the update of θ, whose gradient is finite: lower the learning rate"):
         train(1e30, optimizer=optax.sgd(1e30), observe=lambda progress: seen.append(progress.state.theta))
     assert all(bool(jnp.isfinite(leaf).all()) for theta in seen for leaf in jax.tree.leaves(theta))

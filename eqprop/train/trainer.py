@@ -270,7 +270,7 @@ def _tally(trainer: Trainer, theta: Theta, batch: Batch, learned: Learned) -> di
     return {
         "count": jnp.sum(weight),
         "metrics": _sums(trainer, theta, v, learned.state, weight) | _total(measured, weight),
-        "settling": _settling(learned, weight),
+        "settling": settling_of(learned, weight),
     }
 
 
@@ -344,7 +344,7 @@ def _total(values: Mapping[str, Any], weight: Weight) -> dict[str, Array]:
     return {name: jnp.sum(jnp.where(weight > 0, weight * value, 0)) for name, value in values.items()}
 
 
-def _settling(learned: Learned, weight: Weight) -> dict[str, Array]:
+def settling_of(learned: Learned, weight: Weight) -> dict[str, Array]:
     """How the free phases ended; an example moves if its residual is not small beside the largest of its units."""
     free = learned.phases["free"]
     largest = jnp.max(
