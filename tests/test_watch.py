@@ -95,6 +95,11 @@ def grows(theta: Any, v: Any, beta: Any, s: Any) -> Any:
     return F(theta, v, beta, s) - 10 * sum(jnp.sum(u**2) for u in jax.tree.leaves(s))
 
 
+def swings(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """An energy whose derivative by θ grows with the states."""
+    return F(theta, v, beta, s) + jnp.sum(theta["b"]["output"] * s["output"])
+
+
 def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update() -> None:
     """The weights of the minibatches before are finite, and stay with whoever observed them."""
     seen = []
@@ -105,9 +110,9 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
     ):
         train(free=plunging, nudged=plunging, system=unbounded)
     swinging = ep.Gradient(steps=30, epsilon=2.5)
-    free_units = ep.system(lambda theta, v, beta, s: F(theta, v, beta, s), space=unbounded.space)
+    swung = ep.system(swings, space=unbounded.space)
     with pytest.raises(ep.DivergedError, match=r"do not come to rest before\. Lower the step size epsilon=2\.5"):
-        train(1e38, free=swinging, nudged=swinging, system=free_units)
+        train(1e37, free=swinging, nudged=swinging, system=swung)
     with pytest.raises(ep.DivergedError, match="by the update of θ, whose gradient is finite: lower the learning rate"):
         train(1e30, optimizer=optax.sgd(1e30), observe=lambda progress: seen.append(progress.state.theta))
     assert all(bool(jnp.isfinite(leaf).all()) for theta in seen for leaf in jax.tree.leaves(theta))
