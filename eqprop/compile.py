@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jax._src import xla_bridge
 from jax.core import Tracer
 
 from eqprop.errors import InputError
@@ -21,6 +22,7 @@ MOST_MAPS = 16_000
 OFTEN = 25  # programs, after which to look
 
 _programs = 0  # since the last look
+_forked = False  # from a process that had computed
 
 
 def compiled(function: Function) -> Function:
@@ -43,6 +45,7 @@ def compiled(function: Function) -> Function:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        check_process()
         leaves, treedef = jax.tree.flatten((args, kwargs))
         if _programs >= OFTEN and not any(isinstance(leaf, Tracer) for leaf in leaves):
             make_room()
@@ -52,6 +55,25 @@ def compiled(function: Function) -> Function:
 
     wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+def check_process() -> None:
+    """Refuse to compute in a process forked from one which had: JAX would wait for threads that it no longer has."""
+    if _forked:
+        raise InputError(
+            "this process was forked from one in which JAX had computed; JAX's threads do not live on in it, and it "
+            'can compute nothing: start processes by multiprocessing.get_context("spawn") or "forkserver" (of joblib: '
+            "by loky), or fork before anything is computed"
+        )
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = _forked or xla_bridge.backends_are_initialized()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def make_room() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from eqprop.boundary import entrance, is_numeric, short
+from eqprop.compile import check_process
 from eqprop.errors import InputError
 from eqprop.memory import check_memory
 from eqprop.types import HowMany, Scalar, Shape, State
@@ -74,6 +75,7 @@ class Space(eqx.Module):
                 "F does not say which state to start from: give its space, as in "
                 "eqprop.system(F, space=Space({'output': 10})), or Space((10,)) for a state that is one array"
             )
+        check_process()
         named = self.layers and isinstance(self.layers[0], tuple)
         shapes: Any = self.shapes.values() if named else [self.layers]
         needed = 4 * batch * sum(map(prod, shapes))

@@ -1,14 +1,22 @@
-"""Compiled programs that are kept between processes."""
+"""Compiled programs that are kept between processes, and processes that cannot run any."""
 
 import os
+import select
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import eqprop as ep
 import eqprop.compile as module
+from eqprop.sklearn import EqPropClassifier
 
 CHOOSE = """
 import sys, pathlib, jax
@@ -50,3 +58,77 @@ def test_programs_are_forgotten_before_the_process_has_no_memory_map_left(
         monkeypatch.setattr(module, "_programs", module.OFTEN)
         assert double(jnp.ones(4)).sum() == 8
         assert size() == kept
+
+
+NET = ep.Hopfield.layered(3, 4, 2)
+F = ep.Total(NET, ep.SquaredError())
+X, Y = np.zeros((6, 3), np.float32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1, 1, 0]]
+
+
+def forked(call: Callable[[], Any], seconds: float = 10) -> str:
+    """What comes of a call in a child of this process, in which JAX has computed."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            call()
+            said = "it worked"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    if not select.select([reading], [], [], seconds)[0]:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with open(reading) as file:
+        return file.read() or "it hung"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore")  # JAX and Python warn of forks
+def test_a_forked_process_says_that_it_cannot_compute() -> None:
+    theta, s = NET.init(jax.random.key(0)), NET.rest(6)
+    calls: dict[str, Callable[[], Any]] = {
+        "init": lambda: ep.Hopfield.layered(3, 7, 2).init(jax.random.key(0)),
+        "rest": lambda: NET.rest(17),
+        "settle": lambda: ep.Block(5)(F, theta, (X, None), 0.0, s),
+        "learn": lambda: ep.EquilibriumPropagation()(F, theta, (X, Y), s, jax.random.key(0)),
+        "fit": lambda: EqPropClassifier(random_state=0, max_iter=1).fit(X, Y.argmax(1)),
+    }
+    for name, call in calls.items():
+        said = forked(call)
+        assert said.startswith("InputError: this process was forked"), f"{name}: {said}"
+        assert "spawn" in said and "forkserver" in said
+    assert forked(lambda: ep.data.load("digits")) == "it worked"  # as workers that load data do
+
+
+PROCESSES = """
+import multiprocessing, os, sys
+import joblib
+from eqprop.sklearn import EqPropClassifier
+
+def work(number):
+    EqPropClassifier((2,), random_state=0, max_iter=1).fit([[0.0], [1.0], [0.5]] * 3, [0, 1, 1] * 3)
+    return number
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # nothing was computed yet
+        print("before", pool.map(work, [1]), flush=True)
+    work(0)
+    for way in ("spawn", "forkserver"):
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(way, pool.map(work, [2]), flush=True)
+    print("loky", joblib.Parallel(2)(joblib.delayed(work)(k) for k in (3, 4)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_other_ways_to_start_a_process_work(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PROCESSES)
+    environment = os.environ | {"PYTHONPATH": str(Path(module.__file__).parent.parent)}
+    command = [sys.executable, "-W", "ignore", "script.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.splitlines() == ["before [1]", "spawn [2]", "forkserver [2]", "loky [3, 4]"], done.stderr

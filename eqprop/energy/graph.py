@@ -12,6 +12,7 @@ import numpy as np
 import wadler_lindig
 
 from eqprop.boundary import CHECKED, entrance
+from eqprop.compile import check_process
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
@@ -195,6 +196,7 @@ class Graph:
         At full gain (the paper's) the first of several hidden layers starts saturated and learns late; at
         half of it deep networks learn from the first minibatch.
         """
+        check_process()
         keys = jax.random.split(key, len(self.synapses))
         names = [synapse.name for synapse in self.synapses]
         gains = gain if isinstance(gain, Mapping) else dict.fromkeys(names, gain)
