@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -23,9 +24,9 @@ SIZE = 400_000  # bytes of the small disk, which a training fills half
 
 
 def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
-    way = random.choice(["full", "fails", "fails", "gone"])
+    way = random.choice(["full", "full", "fails", "fails", "gone", "read-only"])
     with small_disk(folder) as real:
-        return ATTACKS[way if real or way != "full" else "fails"](random, folder, say)
+        return ATTACKS[way if real or way not in ("full", "read-only") else "fails"](random, folder, say)
 
 
 def full(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
@@ -60,11 +61,25 @@ def gone(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
     return finished(folder)
 
 
+def read_only(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
+    """A training that was killed at any moment goes on, or begins, where nothing may be written."""
+    training = until_a_moment(random, folder, say, "it is killed, and its disk read-only")
+    training.send(signal.SIGKILL)
+    training.wait()
+    mounted(folder, "remount,ro")
+    training = begin(folder)
+    status = training.wait()
+    mounted(folder, "remount,rw")
+    if status == 0:
+        return Outcome("lost", f"it went on where it cannot write: {training.words[-300:]}")
+    return told(folder, status, training.words)
+
+
 def told(folder: Path, status: int, words: str) -> Outcome:
-    """Status 1 and words, or the end; then it goes on."""
-    if status not in (0, 1) or "Traceback" in words:
+    """Status 1 and words, or 2 if there was no folder yet, or the end; then it goes on."""
+    if status not in (0, 1, 2) or "Traceback" in words:
         return Outcome("traceback", f"status {status}: {words[-400:]}")
-    if status == 1 and "error:" not in words:
+    if status and {1: "error: cannot write", 2: "error: cannot make the run folder"}[status] not in words:
         return Outcome("lost", f"no word of the disk: {words[-300:]}")
     return finished(folder)
 
@@ -82,11 +97,16 @@ def break_call(number: int, first: int, name: str) -> None:
     setattr(module, name, wrong)
 
 
+def mounted(folder: Path, options: str) -> bool:
+    """Whether a disk in memory could be put in the place of the folder, or be changed."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "campaign", str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @contextmanager
 def small_disk(folder: Path) -> Any:
     """A disk of little room in the place of the folder, where the system allows one."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "campaign", str(folder)]
-    real = os.name == "posix" and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    real = os.name == "posix" and mounted(folder, f"size={SIZE}")
     home = Path.cwd()
     if real:
         os.chdir(folder)
@@ -98,4 +118,4 @@ def small_disk(folder: Path) -> Any:
             subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
 
 
-ATTACKS = {"full": full, "fails": fails, "gone": gone}
+ATTACKS = {"full": full, "fails": fails, "gone": gone, "read-only": read_only}

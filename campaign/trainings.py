@@ -1,6 +1,7 @@
 """Trainings in processes of their own, for attacks from outside.
 
-A process is forked from this one, which has loaded everything and computed nothing: so it begins at once.
+A process is forked from this one, which has loaded everything and computed nothing: so it begins at once. It finds all
+programs compiled.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -17,10 +19,13 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import jax
 import safetensors.numpy
 
 from campaign.base import FINE, Outcome
+from eqprop import data
 from eqprop.cli.main import main
+from eqprop.compile import keep_programs
 
 # What is drawn in the end takes longer than the training, and nothing depends on it.
 OPTIONS = "--train 200 --hidden 8 --epochs 8 --batch-size 20 --beta 0.5 --persistent --checkpoint-seconds 0"
@@ -29,11 +34,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Training:
-    """`eqprop args` in a process, in the folder of the case; what it says goes to the file `shown`."""
+    """`eqprop args` in a process, in the folder of the case; what it says is kept elsewhere: that disk may be full."""
 
     def __init__(self, folder: Path, args: list[str], prepare: Callable[[], None] = lambda: None):
-        self.shown = folder / "shown"
-        self.shown.unlink(missing_ok=True)
+        self.shown = tempfile.TemporaryFile()  # noqa: SIM115  (closed with this object)
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
@@ -43,9 +47,8 @@ class Training:
         try:
             for number in SIGNALS:  # which may be ignored, as by nohup
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            file = os.open(self.shown, os.O_WRONLY | os.O_CREAT, 0o644)
-            os.dup2(file, 1)
-            os.dup2(file, 2)
+            os.dup2(self.shown.fileno(), 1)
+            os.dup2(self.shown.fileno(), 2)
             os.chdir(folder)
             prepare()
             with mock.patch("eqprop.cli.train.draw", lambda *_: None):
@@ -68,7 +71,7 @@ class Training:
 
     @property
     def words(self) -> str:
-        return " ".join(self.shown.read_text(errors="replace").split()) if self.shown.exists() else ""
+        return " ".join(os.pread(self.shown.fileno(), 10**6, 0).decode(errors="replace").split())
 
 
 def begin(folder: Path, **more: Any) -> Training:
@@ -101,7 +104,10 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Train once without being disturbed."""
+    """Load all, and train once without being disturbed."""
+    keep_programs(Path.cwd() / "programs")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    data.load("digits")
     whole()
 
 
