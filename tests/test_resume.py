@@ -1,6 +1,7 @@
 """A run that is stopped, at whatever moment and in whatever way, goes on as if it had not been."""
 
 import errno
+import gc
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import safetensors.numpy
 from command import run
 from eqprop import DivergedError, Progress, Run, data, fit
 from eqprop.cli.main import parse
+from eqprop.cli.stopping import Stop
 from eqprop.cli.train import Train
 from eqprop.study import Experiment, perform
 from eqprop.train import epochs
@@ -330,6 +332,47 @@ def test_an_interrupt_that_got_lost_is_heeded_at_the_next_piece(
     monkeypatch.setattr("eqprop.progress.TrainingBar.update", send)
     assert run(*TRAIN, "--run-dir", tmp_path / "run") == 128 + signal.SIGTERM
     assert reached(tmp_path / "run") == (0, 1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("at", ["start", "stop"])
+def test_a_signal_while_garbage_is_collected_arrives_after_it(first: bool, at: str) -> None:
+    """Python prints an exception from there, and goes on; a collection may also take longer than the signal waits."""
+    calls: list[str] = []
+
+    def callback(phase: str, _: Any) -> None:
+        calls.append(phase)
+        if calls.count(at) == 1 and phase == at:
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(0.05)
+
+    printed: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", printed.append)
+        gc.callbacks.insert(0 if first else len(gc.callbacks), callback)
+        try:
+            with pytest.raises(KeyboardInterrupt), Stop() as stop:
+                gc.collect()
+                for _ in range(500):
+                    time.sleep(0.01)
+        finally:
+            gc.callbacks.remove(callback)
+    assert (stop.word, printed) == ("terminated", [])
+
+
+def test_a_signal_while_an_object_is_deleted_arrives_after_it() -> None:
+    class Deleted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(0.05)
+
+    printed: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt), Stop():
+        patch.setattr(sys, "unraisablehook", printed.append)
+        del (deleted := [Deleted()])[0]
+        for _ in range(500):
+            time.sleep(0.01)
+    assert (deleted, printed) == ([], [])
 
 
 @pytest.mark.parametrize("write", [slow(2), 5, slow(30)])

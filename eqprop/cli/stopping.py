@@ -1,5 +1,7 @@
 """What ends a command from outside, and how it can go on: signals, and disks that are full or gone."""
 
+import _thread
+import gc
 import shlex
 import signal
 import threading
@@ -18,6 +20,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.collects = False
 
     def __enter__(self) -> "Stop":
         self.before: dict[int, Any] = {}
@@ -28,15 +31,32 @@ class Stop:
                 number = getattr(signal, name, None)  # Windows has no SIGHUP
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup, a background job
                     self.before[number] = signal.signal(number, self._heard)
+        gc.callbacks.insert(0, self._collecting)  # around those of others, which a signal may interrupt
+        gc.callbacks.append(self._collected)
         return self
 
     def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self._collecting)
+        gc.callbacks.remove(self._collected)
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
-    def _heard(self, number: int, _: FrameType | None) -> None:
+    def _heard(self, number: int, frame: FrameType | None) -> None:
         self.number = number
+        if self.collects or _deletes(frame):  # Python would print the exception, and go on
+            later = threading.Timer(0.01, _thread.interrupt_main, (number,))
+            later.daemon = True
+            later.start()
+            return
         raise KeyboardInterrupt
+
+    def _collecting(self, phase: str, _: dict[str, Any]) -> None:
+        if phase == "start":
+            self.collects = True
+
+    def _collected(self, phase: str, _: dict[str, Any]) -> None:
+        if phase == "stop":
+            self.collects = False
 
     @property
     def status(self) -> int:
@@ -47,6 +67,12 @@ class Stop:
     def word(self) -> str:
         """What happened."""
         return WORDS[signal.Signals(self.number or signal.SIGINT).name]
+
+
+def _deletes(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 _current = Stop()
