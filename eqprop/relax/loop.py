@@ -15,6 +15,8 @@ BACKWARD = (
     "take tol=None for a fixed number of steps, jax.jvp, or a rule, as EquilibriumPropagation or ImplicitGradient"
 )
 
+FEW = 8  # steps of vectors, up to which all look at their residuals: a last step apart takes longer than these
+
 
 class Settling(NamedTuple):
     """A settling in progress, of a batch of examples.
@@ -66,9 +68,12 @@ def loop(relaxation: Stopping, step: Callable[[Settling], Settling], settling: S
         """A step without its residual, which nobody asks for before the last."""
         return after(count, settling)._replace(residual=settling.residual, t=settling.t)
 
+    of_images = any(u.ndim > settling.residual.ndim + 1 for u in jax.tree.leaves(settling.s))
     last = relaxation.steps - 1
+    if last < FEW and not of_images:
+        settled = jax.lax.fori_loop(0, last + 1, lambda t, now: after(t, now)._replace(t=now.t), settling)
+        return settled._replace(t=settled.t + last + 1)
     settled = after(last, jax.lax.fori_loop(0, last, blind, settling))
-    of_images = any(u.ndim > settled.residual.ndim + 1 for u in jax.tree.leaves(settled.s))
     return settled._replace(s=_kept_apart(settled.s)) if of_images else settled
 
 
