@@ -240,6 +240,7 @@ def test_a_fitted_estimator_is_whole_or_refused(
         lambda _, notes: notes["texts"].update(classes_=["U", ["a", "b", "b"]]),
         lambda _, notes: notes["texts"].update(classes_=["X", ["a", "b", "c"]]),
         lambda _, notes: notes["texts"].update(classes_=3),
+        lambda _, notes: notes["texts"].update(classes_=["O", ["a", "b", {"c": 1}]]),
         change_value("temperature_", 0.0),
         change_value("temperature_", "warm"),
     ],

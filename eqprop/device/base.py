@@ -61,7 +61,7 @@ def per_device(
     return optax.GradientTransformation(init, update)
 
 
-def only(transformation: Any, *parts: str) -> optax.GradientTransformation:
+def only(transformation: optax.GradientTransformation, *parts: str) -> optax.GradientTransformation:
     """The transformation for some parts of θ, given by their paths or the tops of them, as "W" or "W/input-hidden".
 
     >>> w = jnp.ones(1)

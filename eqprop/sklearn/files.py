@@ -41,7 +41,7 @@ class Notes:
 
     estimator: str
     params: dict[str, Any]
-    texts: dict[str, tuple[Literal["O", "U"], list[Any]]]
+    texts: dict[str, tuple[Literal["O", "U"], list[str | bool | int | float | None]]]
     values: dict[str, Any]
 
 

@@ -187,6 +187,8 @@ class Experiment:
             idle["scale"] = f"cost={self.cost.cost} has none"
         if learning.optimizer == "adam":
             idle |= dict.fromkeys(("momentum", "nesterov"), "optimizer=adam has its own")
+        if self.network.gains:
+            idle["gain"] = f"gains={self.network.gains} has one for each synapse"
         if learning.schedule == "cosine":
             idle["decay"] = "schedule=cosine lets the rates fall"
         return idle
