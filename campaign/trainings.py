@@ -24,7 +24,7 @@ import safetensors.numpy
 
 from campaign.base import FINE, Outcome
 from eqprop import data
-from eqprop.cli.main import main
+from eqprop.cli.main import main, parse
 from eqprop.compile import keep_programs
 
 # What is drawn in the end takes longer than the training, and nothing depends on it.
@@ -104,11 +104,13 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Load all, and train once without being disturbed."""
+    """Load all, have command lines read, and train once without being disturbed."""
     keep_programs(Path.cwd() / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     data.load("digits")
+    parse(TRAIN)
     whole()
+    parse(["train", "--resume", str(Path.cwd() / "whole" / "run")])
 
 
 @cache
