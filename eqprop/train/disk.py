@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from eqprop.boundary import short
 from eqprop.errors import InputError
 from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
 from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
@@ -78,6 +79,9 @@ class OnDisk(Feed):
             raise InputError(f"megabytes={megabytes!r}: give a positive number")
         self.parts: list[Rows]
         self.parts, self._tree = jax.tree.flatten(v)
+        for part in self.parts:
+            if not getattr(part, "shape", ()) or not hasattr(part, "dtype") or not hasattr(part, "__getitem__"):
+                raise InputError(f"v has {short(part)}, which has no rows: give arrays, one row for each example")
         lengths = sorted({part.shape[0] for part in self.parts})
         if len(lengths) != 1 or not lengths[0]:
             raise InputError(f"the parts have {lengths} examples: give parts of one length, with at least one example")
