@@ -143,7 +143,7 @@ def only(whole: bool) -> Iterator[None]:
     stops = ["eqprop.data.cache.download", "eqprop.page.running.serve", "subprocess.Popen"]
     stops += ["eqprop.cli.bench.Session", "eqprop.verification.verify_zoo"]
     with contextlib.ExitStack() as stack:
-        for name in stops if whole else [*stops, "eqprop.compile._hashable"]:
+        for name in stops if whole else [*stops, "eqprop.compile._hashable", "eqprop.study.memory.recall"]:
             stack.enter_context(mock.patch(name, started))
         yield
 
