@@ -37,7 +37,7 @@ class Numbers:
                 return f"{place}, which are whole numbers: give floating ones"
             if self.real and jnp.iscomplexobj(leaf):
                 return f"{place}, which are complex numbers: give real ones"
-            if isinstance(leaf, int) and abs(leaf) > MOST:
+            if isinstance(leaf, int) and abs(leaf) > MOST and not jax.config.read("jax_enable_x64"):
                 return f"is beyond the whole numbers of JAX, which end at {MOST}: give a floating one, as {leaf:.3g}"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
             if known and not is_finite(leaf):
