@@ -133,6 +133,11 @@ def finished(folder: Path) -> Outcome:
     training = begin(folder)
     if status := training.wait():
         return Outcome("lost", f"to go on ended with status {status}: {training.words[-300:]}")
+    return compared(folder)
+
+
+def compared(folder: Path) -> Outcome:
+    """What a training that has come to its end has left behind, beside that of one that nothing disturbed."""
     if outcome(folder) != whole()[0]:
         return Outcome("lost", "the training ended with other numbers")
     if scraps := [path.name for path in (folder / "run").glob(".*")]:
