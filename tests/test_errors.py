@@ -730,7 +730,7 @@ API = {
     "state of whole numbers": (lambda: settle(s=jax.tree.map(lambda u: u.astype(int), NET.rest(6))), "int32"),
     "state of nothing": (lambda: settle(s={}), "cannot settle"),
     "blocks that leave a layer out": (lambda: settle(F=Partial()), "each once"),
-    "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "('input-hidden',) is not a pair"),  # pyright: ignore
+    "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "synapse 'input-hidden' is not a pair"),  # pyright: ignore
     "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "eqprop.Gradient"),
     "Block on a bare energy": (lambda: settle(F=ep.Total(lambda theta, x, s: 0.0, ep.SquaredError())), "curvature"),
     "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),

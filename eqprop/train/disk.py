@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ Decode = Callable[[Data], Data]
 """v as it is stored → v as F takes it, for a minibatch; it is compiled into the loop."""
 
 
+@runtime_checkable
 class Rows(Protocol):
     """What can be a part of the examples: a memory-mapped array, `eqprop.data.Shards`, a data set of h5py, …."""
 
@@ -80,7 +81,7 @@ class OnDisk(Feed):
         self.parts: list[Rows]
         self.parts, self._tree = jax.tree.flatten(v)
         for part in self.parts:
-            if not getattr(part, "shape", ()) or not hasattr(part, "dtype") or not hasattr(part, "__getitem__"):
+            if not isinstance(part, Rows) or not part.shape:
                 raise InputError(f"v has {short(part)}, which has no rows: give arrays, one row for each example")
         lengths = sorted({part.shape[0] for part in self.parts})
         if len(lengths) != 1 or not lengths[0]:
