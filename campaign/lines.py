@@ -6,6 +6,7 @@ begin; one in fifty, of small sizes, to its end.
 
 import contextlib
 import io
+import tempfile
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -15,8 +16,11 @@ from types import NoneType
 from typing import Any, Literal
 from unittest import mock
 
+import jax
+
 from campaign.base import FINE, REFUSED, Outcome, told
 from eqprop.cli.main import COMMANDS, main
+from eqprop.compile import compile_quickly, keep_programs
 from eqprop.types import Range
 
 WHAT = "command lines, from the settings' own types"
@@ -90,6 +94,12 @@ SMALL = {
 LEFT_OUT = {"coordinator", "processes", "process_id", "devices", "weight_shards", "storage"}
 
 
+compile_quickly()
+jax.config.update("jax_disable_most_optimizations", True)
+keep_programs(Path(tempfile.gettempdir()) / "campaign-programs")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 class Started(BaseException):
     """The work would begin now."""
 
@@ -133,7 +143,7 @@ def only(whole: bool) -> Iterator[None]:
     stops = ["eqprop.data.cache.download", "eqprop.page.running.serve", "subprocess.Popen"]
     stops += ["eqprop.cli.bench.Session", "eqprop.verification.verify_zoo"]
     with contextlib.ExitStack() as stack:
-        for name in stops if whole else [*stops, "eqprop.compile._hashable"]:
+        for name in stops if whole else [*stops, "eqprop.compile._hashable", "eqprop.study.memory.recall"]:
             stack.enter_context(mock.patch(name, started))
         yield
 

@@ -25,4 +25,5 @@ def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
         return Outcome("lost", f"no word of the signal: {training.words[-300:]}")
     if (folder / "run" / "checkpoint.safetensors").exists() and status > 0 and "--resume run" not in training.words:
         return Outcome("lost", f"no word of how to go on: {training.words[-300:]}")
-    return finished(folder)
+    outcome = finished(folder)
+    return outcome._replace(detail=outcome.detail or f"it ended with status {status}")

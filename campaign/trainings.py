@@ -24,7 +24,7 @@ import safetensors.numpy
 
 from campaign.base import FINE, Outcome
 from eqprop import data
-from eqprop.cli.main import main
+from eqprop.cli.main import main, parse
 from eqprop.compile import keep_programs
 
 # What is drawn in the end takes longer than the training, and nothing depends on it.
@@ -104,11 +104,13 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Load all, and train once without being disturbed."""
+    """Load all, have command lines read, and train once without being disturbed."""
     keep_programs(Path.cwd() / "programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     data.load("digits")
+    parse(TRAIN)
     whole()
+    parse(["train", "--resume", str(Path.cwd() / "whole" / "run")])
 
 
 @cache
@@ -131,6 +133,11 @@ def finished(folder: Path) -> Outcome:
     training = begin(folder)
     if status := training.wait():
         return Outcome("lost", f"to go on ended with status {status}: {training.words[-300:]}")
+    return compared(folder)
+
+
+def compared(folder: Path) -> Outcome:
+    """What a training that has come to its end has left behind, beside that of one that nothing disturbed."""
     if outcome(folder) != whole()[0]:
         return Outcome("lost", "the training ended with other numbers")
     if scraps := [path.name for path in (folder / "run").glob(".*")]:

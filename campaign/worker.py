@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from campaign.parsers import keep_parsers
+
 MOST_MEMORY = 3 * 10**9
 AGAIN = 75  # the exit status of a worker that has grown and wants to be replaced
 
@@ -22,6 +24,7 @@ def main(kind: str, seed: int, first: int, stop: int) -> int:
     os.dup2(2, 1)  # what cases print is not read
     home = Path(tempfile.mkdtemp(prefix="campaign-"))
     os.chdir(home)
+    keep_parsers()
     attacks: Any = import_module(f"campaign.{kind}")
     attacks.prepare()
 

@@ -134,8 +134,11 @@ def misfit(hint: Any, value: Any) -> str | None:
         return None
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         reasons = [misfit(part, value) for part in typing.get_args(hint) if part is not type(None)]
-        if len(reasons) == 1:
-            return reasons[0]
+        near = [
+            reason for reason in reasons if reason and not reason.startswith("is not ")
+        ]  # only its values are wrong
+        if len(reasons) == 1 or len(near) == 1:
+            return [*near, *reasons][0]
     return f"is not {words(hint)}: give one"
 
 
@@ -221,7 +224,7 @@ def is_numeric(value: Any) -> bool:
     """Whether it is a number, or an array of numbers of NumPy or JAX."""
     if isinstance(value, bool | int | float | complex):
         return not isinstance(value, int) or abs(value) < 2**63
-    if not isinstance(value, np.ndarray | np.generic | jax.Array):
+    if not isinstance(value, np.ndarray | np.generic | jax.Array) or isinstance(value, np.ma.MaskedArray):
         return False
     return value.dtype == bool or jnp.issubdtype(value.dtype, jnp.number)
 
@@ -261,7 +264,8 @@ def words(hint: Any) -> str:
 def short(value: Any) -> str:
     """A value in a few words, whatever it is."""
     if isinstance(value, np.ndarray | jax.Array) and np.ndim(value):
-        return f"(an array of shape {np.shape(value)} and type {value.dtype})"
+        kind = "a masked array" if isinstance(value, np.ma.MaskedArray) else "an array"
+        return f"({kind} of shape {np.shape(value)} and type {value.dtype})"
     try:
         text = " ".join(repr(value).split())
     except Exception:

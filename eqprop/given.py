@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from eqprop.errors import InputError
@@ -38,6 +39,10 @@ def _is_leaf(node: Any) -> bool:
 
 
 def _as_array(given: Any) -> Any:
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError("the data are a masked array: fill what is hidden by `filled`, or leave it out")
+    if isinstance(given, jax.Array) and jnp.issubdtype(given.dtype, jax.dtypes.extended):
+        raise InputError("the data hold a key of jax.random: give arrays of numbers")
     if isinstance(given, np.ndarray | jax.Array):
         return given
     try:

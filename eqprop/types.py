@@ -20,9 +20,10 @@ from eqprop.boundary import INFINITE, is_finite, is_numeric, misfit
 
 @dataclass(frozen=True)
 class Numbers:
-    """Says of a tree that it is made of finite floating numbers, or of `whole` ones too (`boundary.py`)."""
+    """Says of a tree that it is made of finite floating numbers, or of `whole` ones too, all `real` (`boundary.py`)."""
 
     whole: bool = False
+    real: bool = False
 
     def misfit(self, value: Any) -> str | None:
         """What is wrong with a tree, as the end of a sentence; None: nothing."""
@@ -34,6 +35,10 @@ class Numbers:
             floating = self.whole or jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
             if not floating:
                 return f"{place}, which are whole numbers: give floating ones"
+            if self.real and jnp.iscomplexobj(leaf):
+                return f"{place}, which are complex numbers: give real ones"
+            if isinstance(leaf, int) and abs(leaf) > MOST and not jax.config.read("jax_enable_x64"):
+                return f"is beyond the whole numbers of JAX, which end at {MOST}: give a floating one, as {leaf:.3g}"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
             if known and not is_finite(leaf):
                 return f"{place} with values that are not finite: look where they come from"
@@ -92,7 +97,7 @@ Scalar: TypeAlias = Inexact[Array, ""]
 """One number."""
 Number: TypeAlias = Annotated[Inexact[Array, "..."] | float | complex, Numbers(whole=True)]
 """A number or an array of numbers, as β, which may be complex."""
-Theta: TypeAlias = Annotated[PyTree, Numbers()]
+Theta: TypeAlias = Annotated[PyTree, Numbers(real=True)]
 """θ: a tree of arrays, {"W": {"pre-post": …}, "b": {layer: …}} for the networks of the library."""
 State: TypeAlias = Annotated[PyTree, Numbers()]
 """s: an array or a tree of arrays; {layer: …} for the networks of the library."""

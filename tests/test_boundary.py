@@ -18,10 +18,15 @@ F = ep.Total(NET, ep.SquaredError())
 THETA = NET.init(jax.random.key(0))
 X, Y = np.full((4, 3), 0.5, np.float32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
 BLOCK = ep.Block(5)
+TRAINER = ep.Trainer(F, ep.EquilibriumPropagation(free=BLOCK), optax.sgd(0.1))
 
 
 def settle(theta: Any = THETA, v: Any = (X, Y), beta: Any = 0.0, s: Any = None) -> Any:
     return BLOCK(F, theta, v, beta, NET.rest(4) if s is None else s)
+
+
+def flow(beta: Any = 0.5, times: Any = None) -> Any:
+    return ep.Flow(2.0).trace(F, THETA, (X, Y), beta, NET.rest(4), times=times)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -66,6 +71,36 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a name that is none": (lambda: data.load(3), "load: name=3 is not a text"),  # pyright: ignore
     "a bound of words": (lambda: ep.Space(3, low="x"), "low='x': a bound is a number"),
     "a circuit of another form": (lambda: ep.Resistive.skip(3, 4, 2), "Resistive.skip: circuits are made by layered"),
+    "a function of other values": (lambda: ep.Gradient(3)(BLOCK, THETA, (X, Y), 0.0, NET.rest(4)), "with four values"),  # pyright: ignore
+    "a class for a function": (lambda: ep.Gradient(3)(int, THETA, (X, Y), 0.0, NET.rest(4)), "with four values"),  # pyright: ignore
+    "complex weights": (lambda: settle(jax.tree.map(lambda w: w + 0j, THETA)), "which are complex numbers: give real"),
+    "complex weights, or a state": (
+        lambda: ep.predict(TRAINER, jax.tree.map(lambda w: w + 0j, THETA), X),
+        "predict: theta=(of type dict) has ['W']['hidden-output'] of type complex64",
+    ),
+    "complex targets": (lambda: settle(v=(X, Y + 0j)), "the targets are complex numbers"),
+    "complex inputs": (lambda: settle(v=(X + 0j, Y)), "the inputs are complex numbers"),
+    "a state that is complex in parts": (
+        lambda: settle(s=NET.rest(4) | {"output": jnp.zeros((4, 2), complex)}),
+        "is complex in parts: give real numbers",
+    ),
+    "a whole number beyond 32 bits": (lambda: settle(beta=2**31), "beta=2147483648 is beyond the whole numbers of JAX"),
+    "a masked array": (lambda: ep.relu6(np.ma.masked_array([1.0], [True])), "u=(a masked array of shape (1,)"),  # pyright: ignore
+    "data that are masked": (lambda: ep.examples(F, np.ma.masked_array(X, X > 0)), "the data are a masked array"),
+    "a key among the data": (lambda: ep.examples(F, jax.random.key(0)), "the data hold a key of jax.random"),
+    "synapses that are none": (lambda: ep.Hopfield({"input": 3, "output": 2}, 7), "synapses=7 is not a list"),  # pyright: ignore
+    "synapses to no name": (
+        lambda: ep.Hopfield({"input": 3, "output": 2}, [("input", np.ones(2))]),  # pyright: ignore
+        "is not a pair of layer names",
+    ),
+    "no pieces": (lambda: data.Split.from_pieces([], 2), "there are no pieces: give at least one"),
+    "rows of nothing": (lambda: ep.OnDisk(abs), "v has <built-in function abs>, which has no rows"),
+    "times in a square": (lambda: flow(times=jnp.ones((2, 2))), "are not points of time in a row"),
+    "times that fall": (lambda: flow(times=jnp.array([0.0, 2.0, 1.0])), "times must begin at 0 and rise"),
+    "noise in half precision": (
+        lambda: ep.Langevin()(F, THETA, (X, Y), 0.0, jax.tree.map(lambda u: u.astype(jnp.bfloat16), NET.rest(4))),
+        "Langevin draws no noise for states of type bfloat16",
+    ),
     "an order of complex numbers": (lambda: ep.relu6(jnp.ones(2, complex)), "relu6 of complex numbers"),
 }
 
@@ -97,6 +132,13 @@ def test_numbers_of_other_libraries_do_as_well() -> None:
     trainer = ep.Trainer(F, ep.EquilibriumPropagation(free=BLOCK), optax.sgd(0.1))
     lists = trainer.measure(THETA, (X.tolist(), Y.tolist()))
     assert lists == pytest.approx(trainer.measure(THETA, (X, Y)))
+
+
+def test_a_flow_takes_a_beta_for_each_example() -> None:
+    betas = jnp.array([0.0, 0.5, 0.0, -0.5])
+    together = flow(betas).energy
+    for k, beta in enumerate(betas):
+        np.testing.assert_allclose(together[k], flow(beta).energy[k], rtol=1e-5)
 
 
 def test_only_the_outermost_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:

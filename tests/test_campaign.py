@@ -6,10 +6,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from tyro import _parsers
 
 from campaign.__main__ import carried_out
 from campaign.base import FAILURES, Outcome, judged
+from campaign.parsers import keep_parsers
 from eqprop import InputError
+from eqprop.cli.main import parse
 from marks import slow
 
 SEED = 0
@@ -37,6 +40,17 @@ def test_nothing_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: s
         if outcome.word in FAILURES:
             found[f"python -m campaign {kind} --seed {SEED} --case {case}"] = (tried[-1:], *outcome)
     assert found == {}
+
+
+def test_parsers_that_are_kept_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        line.split() for line in ("train digits --beta 0.3", "train mnist --hidden 5", "evaluate run", "train digits")
+    ]
+    fresh = [repr(parse(line)) for line in lines]
+    of = _parsers.ParserSpecification
+    monkeypatch.setattr(of, "from_callable_or_type", staticmethod(of.from_callable_or_type))  # which is put back
+    keep_parsers()
+    assert [repr(parse(line)) for line in lines * 2] == fresh * 2
 
 
 def test_what_is_a_failure() -> None:

@@ -21,6 +21,7 @@ import safetensors.numpy
 import eqprop as ep
 from command import run
 from eqprop.data.registry import FILE_SETS
+from eqprop.store.atomic import to_json
 from eqprop.study import CostOptions, Experiment, LearningOptions, NetworkOptions
 from marks import slow
 
@@ -309,6 +310,8 @@ SPOILT = {
     "evaluate, no run": (intact, "evaluate nowhere", "nowhere is not the folder of a run", CONFIG),
     "evaluate, a file": (intact, "evaluate file", "file is not the folder of a run", CONFIG),
     "evaluate, nothing": (intact, "evaluate", "evaluate", "the folder of the run"),
+    "a name of half a character": (intact, "bench check --report \ud800", r"'\ud800' has half", "give whole ones"),
+    "a name that is too long": (intact, f"train --resume {'x' * 300}", "File name too long", "config.json"),
     "unknown data set": (intact, "train emnist", "'emnist'", "fashion"),
     "unknown data set, fetch": (intact, "data fetch emnist", "emnist", "fashion"),
     "unknown command": (intact, "trian digits", "trian", "train"),
@@ -727,7 +730,7 @@ API = {
     "state of whole numbers": (lambda: settle(s=jax.tree.map(lambda u: u.astype(int), NET.rest(6))), "int32"),
     "state of nothing": (lambda: settle(s={}), "cannot settle"),
     "blocks that leave a layer out": (lambda: settle(F=Partial()), "each once"),
-    "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "('input-hidden',) is not a pair"),  # pyright: ignore
+    "synapse as one word": (lambda: ep.Hopfield(SIZES, ["input-hidden"]), "synapse 'input-hidden' is not a pair"),  # pyright: ignore
     "Block on a bare function": (lambda: settle(F=lambda theta, v, beta, s: s["hidden"].sum()), "eqprop.Gradient"),
     "Block on a bare energy": (lambda: settle(F=ep.Total(lambda theta, x, s: 0.0, ep.SquaredError())), "curvature"),
     "Block on a bare cost": (lambda: settle(F=ep.Total(NET, lambda theta, y, s: s["output"].sum())), "curvature"),
@@ -746,6 +749,7 @@ API = {
     "decay to nothing": (lambda: ep.Staircase(1.0, 10, 0.0), "factor=0.0"),
     "no state to start from": (lambda: ep.Trainer(lambda *_: 0.0, GRADIENT, optax.sgd(0.1)).rest(1), "space=Space"),
     "unknown data set": (lambda: ep.data.load("emnist"), "'emnist'"),
+    "settings that are no JSON": (lambda: to_json({"lr": jax.numpy.ones(2)}), "is no JSON (Object of type ArrayImpl"),
     "held out more than there is": (lambda: ep.data.load("digits", valid=9999), "9999"),
     "settings with a key too many": (lambda: Experiment.from_dict({"size": 3}), "the settings"),
     "settings no table": (lambda: Experiment.from_dict("digits"), "'digits'"),

@@ -1,5 +1,7 @@
 """The entry point: which command, and what becomes of an error."""
 
+import errno
+import os
 import sys
 import warnings
 from contextlib import suppress
@@ -52,6 +54,8 @@ def main(args: list[str] | None = None) -> int:
     if args[:1] in (["--version"], ["-V"]):
         print(f"eqprop {__version__}")
         return 0
+    if halves := [arg for arg in args if not _whole(arg)]:
+        return explain("error", f"{halves[0]!r} has half a character, which is no name: give whole ones", 2)
     with Stop() as stop:
         try:
             with warnings.catch_warnings():
@@ -63,7 +67,7 @@ def main(args: list[str] | None = None) -> int:
         except DivergedError as error:
             return explain("stopped", error, 3)
         except OSError as error:  # a full disk, a folder that may not be written
-            return explain("error", error, 1)
+            return explain("error", error, 2 if error.errno == errno.ENAMETOOLONG else 1)
         except KeyboardInterrupt as error:
             return explain(stop.word, error, stop.status)
         return 0
@@ -97,6 +101,15 @@ def parse(args: list[str]) -> Command:
         # Options that are not given come from the run; those that are given must agree with it.
         return read(train.Train.of(train.saved(command.output.resume)), args)
     return read(train.Train.of(train.usual(command)), args)
+
+
+def _whole(arg: str) -> bool:
+    """Whether it can be the name of a file; the bytes of any can, be they no text."""
+    try:
+        os.fsencode(arg)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _show(message: Warning | str, *_: object) -> None:

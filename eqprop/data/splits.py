@@ -47,6 +47,8 @@ class Split:
     @classmethod
     def from_pieces(cls, pieces: Sequence[Piece], classes: int) -> Split:
         """The images of all pieces, scaled and flattened. Each piece is copied once, into its place in x."""
+        if not pieces:
+            raise InputError("there are no pieces: give at least one, (images, labels)")
         images, labels = zip(*pieces, strict=True)
         x = np.empty((sum(map(len, images)), *images[0].shape[1:]), np.float32)
         start = 0

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
-from eqprop.boundary import CHECKED, entrance
+from eqprop.boundary import CHECKED, entrance, short
 from eqprop.compile import check_process
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
@@ -60,6 +60,8 @@ class Graph:
             raise InputError(f"clamped={clamped!r} is not a layer: the layers are {', '.join(shapes)}")
         if len(shapes) < 2:
             raise InputError(f"a network needs a layer besides the clamped {clamped!r}: add an output layer")
+        if not isinstance(synapses, Iterable):
+            raise InputError(f"synapses={short(synapses)} is not a list: give pairs of layer names, or synapses")
         joined = tuple(_synapse(given, shapes) for given in synapses)
         _check_synapses(joined, shapes, clamped)
         object.__setattr__(self, "layers", tuple(shapes.items()))
@@ -386,8 +388,8 @@ def _synapse(given: Any, shapes: dict[str, Shape]) -> Synapse:
     if isinstance(given, Synapse):
         return given
     pair = tuple(given) if isinstance(given, tuple | list) else (given,)
-    if len(pair) != 2:
-        raise InputError(f"synapse {pair!r} is not a pair of layer names")
+    if len(pair) != 2 or not all(isinstance(layer, str) for layer in pair):
+        raise InputError(f"synapse {short(given)} is not a pair of layer names")
     _check_ends(pair, pair, shapes)
     if pair[0] == pair[1] and prod(shapes[pair[0]]) < 2:
         raise InputError(f"synapse {pair!r} is within a layer of one unit: there is no pair to connect")

@@ -176,6 +176,11 @@ def require_floats(s: State) -> None:
     leaves = jax.tree.leaves(s)
     if not leaves or not all(jnp.issubdtype(jnp.result_type(u), jnp.inexact) for u in leaves):
         raise InputError(f"a state of {[str(jnp.result_type(u)) for u in leaves]} cannot settle: give floating numbers")
+    if len({*map(jnp.iscomplexobj, leaves)}) > 1:
+        raise InputError(
+            f"a state of {[str(jnp.result_type(u)) for u in leaves]} is complex in parts: "
+            "give real numbers, or complex ones for all of it"
+        )
 
 
 class Stepwise(Relaxation):

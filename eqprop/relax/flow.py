@@ -4,8 +4,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, short
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.base import Info, Relaxation, Trace, checked
@@ -55,7 +57,7 @@ class Flow(Relaxation):
 
         Without times, at a hundred that are equally far apart.
         """
-        times = jnp.linspace(0.0, self.time, 101) if times is None else times
+        times = jnp.linspace(0.0, self.time, 101) if times is None else _rising(times)
         return _trace(self, checked(self, F, v, beta, s), theta, v, beta, s, times)
 
     def solve(self, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array | None) -> Any:
@@ -77,12 +79,21 @@ class Flow(Relaxation):
 
 @compiled
 def _trace(flow: Flow, F: System, theta: Theta, v: Data, beta: Number, s: State, times: Array) -> Trace:
-    def one(v: Data, s: State) -> Trace:
+    def one(v: Data, beta: Number, s: State) -> Trace:
         path = F.space.project(flow.solve(F, theta, v, beta, s, times).ys)
         at = jax.vmap(lambda s: (F(theta, v, beta, s), F.space.residual(s, F.force(theta, v, beta, s))))
         return Trace(path, *at(path))
 
-    return jax.vmap(one)(v, s)
+    return jax.vmap(one, (0, 0 if jnp.ndim(beta) else None, 0))(v, beta, s)
+
+
+def _rising(times: Array) -> Array:
+    """Times as floating numbers; refused unless they are two or more that rise from 0."""
+    if jnp.ndim(times) != 1 or len(times) < 2 or jnp.iscomplexobj(times):
+        raise InputError(f"times={short(times)} are not points of time in a row: give two or more real numbers")
+    if not isinstance(times, Tracer) and not (times[0] == 0 and np.all(np.diff(np.asarray(times, float)) > 0)):
+        raise InputError("times must begin at 0 and rise: give them in order, as jnp.linspace(0, 10, 101)")
+    return jnp.asarray(times, jnp.result_type(times, jnp.float32))
 
 
 def velocity(F: System, theta: Theta, v: Data, beta: Number, s: State) -> State:

@@ -67,6 +67,8 @@ class Langevin(Relaxation):
 
         _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
         x = jax.vmap(lambda s: ravel_pytree(s)[0])(s)  # one draw of noise serves all layers
+        if x.dtype not in (jnp.float32, jnp.float64):  # others cannot count the steps
+            raise InputError(f"Langevin draws no noise for states of type {x.dtype}: give float32 or float64")
 
         def force(v: Data, beta: Number, x: Array) -> Array:
             return ravel_pytree(F.force(theta, v, beta, restore(x)))[0]

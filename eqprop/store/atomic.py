@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from eqprop.errors import InputError
+
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace the file at `path` by `data`: written beside it, flushed to disk, then renamed over it."""
@@ -43,6 +45,8 @@ def to_json(values: Any, indent: int | None = None) -> str:
     """JSON, which has no numbers that are not finite: null takes their place."""
     try:
         return json.dumps(values, indent=indent, allow_nan=False)
+    except TypeError as error:
+        raise InputError(f"what is to be saved is no JSON ({error}): give texts, numbers, lists and dicts") from error
     except ValueError:
         return json.dumps(_finite(values), indent=indent, allow_nan=False)
 

@@ -1,6 +1,7 @@
 """F, the total energy, and all that relaxations and rules may ask of it (section 3)."""
 
 import abc
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -220,7 +221,19 @@ def system(
         raise InputError(f"F={F!r} is an energy without a cost: give Total(energy, cost), e.g. with SquaredError()")
     if not callable(F):
         raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s)")
+    if isinstance(F, type) or not _takes_four(F):
+        raise InputError(f"F={short(F)} is not called with four values: give a function F(theta, v, beta, s)")
     return Plain(F, Space() if space is None else space, predict, project)
+
+
+def _takes_four(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*"tvbs")
+    except TypeError:
+        return False
+    except ValueError:  # of some functions in C nothing is known
+        return True
+    return True
 
 
 def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:

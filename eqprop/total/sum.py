@@ -90,6 +90,9 @@ class Total(System):
         if not isinstance(v, tuple | list) or len(v) != 2:
             raise InputError(f"v is {type(v).__name__}: give (inputs, targets), with None for targets to predict")
         x, y = v
+        for name, part in (("inputs", x), ("targets", y)):
+            if any(map(jnp.iscomplexobj, jax.tree.leaves(part))):
+                raise InputError(f"the {name} are complex numbers: give real ones")
         self.energy.check_inputs(x)
         if y is not None:
             self.cost.check_targets(y)

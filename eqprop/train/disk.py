@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from eqprop.boundary import short
 from eqprop.errors import InputError
 from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
 from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
@@ -23,6 +24,7 @@ Decode = Callable[[Data], Data]
 """v as it is stored → v as F takes it, for a minibatch; it is compiled into the loop."""
 
 
+@runtime_checkable
 class Rows(Protocol):
     """What can be a part of the examples: a memory-mapped array, `eqprop.data.Shards`, a data set of h5py, …."""
 
@@ -78,6 +80,9 @@ class OnDisk(Feed):
             raise InputError(f"megabytes={megabytes!r}: give a positive number")
         self.parts: list[Rows]
         self.parts, self._tree = jax.tree.flatten(v)
+        for part in self.parts:
+            if not isinstance(part, Rows) or not part.shape:
+                raise InputError(f"v has {short(part)}, which has no rows: give arrays, one row for each example")
         lengths = sorted({part.shape[0] for part in self.parts})
         if len(lengths) != 1 or not lengths[0]:
             raise InputError(f"the parts have {lengths} examples: give parts of one length, with at least one example")
