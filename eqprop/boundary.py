@@ -80,6 +80,7 @@ def entrance(function: Function, name: str | None = None) -> Function:
             return function(*args, **kwargs)
         if not known:
             known.append((inspect.signature(function), _hints(function)))
+        args, kwargs = tuple(map(_plain, args)), {name: _plain(value) for name, value in kwargs.items()}
         _within.call = True
         try:
             _check(name, *known[0], args, kwargs)
@@ -89,6 +90,11 @@ def entrance(function: Function, name: str | None = None) -> Function:
 
     checked.entrance = True  # pyright: ignore[reportAttributeAccessIssue]  (the campaign looks for them)
     return checked  # pyright: ignore[reportReturnType]
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of NumPy as one of Python, which may shape a program; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -132,7 +132,10 @@ class Space(eqx.Module):
 
 def as_shape(name: str, shape: Any) -> Shape:
     """The shape of a layer; a whole number is that of a vector."""
-    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    sizes = [
+        int(size) if isinstance(size, np.integer) else size
+        for size in (shape if isinstance(shape, tuple | list) else (shape,))
+    ]
     if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
         raise InputError(f"layer {name!r} has size {shape!r}: give a positive whole number of units, or a shape")
     return tuple(sizes)

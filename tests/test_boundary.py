@@ -99,6 +99,15 @@ def test_numbers_of_other_libraries_do_as_well() -> None:
     assert lists == pytest.approx(trainer.measure(THETA, (X, Y)))
 
 
+def test_whole_numbers_of_numpy_are_counts_and_sizes() -> None:
+    labels = np.array([0, 2, 1])
+    net = ep.Hopfield.layered(np.int32(4), 3, labels.max() + 1)
+    assert net.free == {"hidden": 3, "output": 3} and type(net.shapes["output"][0]) is int
+    assert type(ep.Block(np.int64(5)).steps) is int and type(ep.Power(np.int64(2)).n) is int
+    assert ep.Shuffled((X, Y), batch_size=np.int64(2)).batches == 2
+    assert ep.Space({"a": np.int64(3), "b": (np.int64(2), 2)}).shapes == {"a": (3,), "b": (2, 2)}
+
+
 def test_only_the_outermost_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
     check = boundary._check
