@@ -77,7 +77,7 @@ class Relaxation(eqx.Module):
         """Refuse an F that lacks what this relaxation needs."""
 
     def with_key(self, key: Key) -> Self:
-        """The relaxation with this key for what it draws, if it has no other; most draw nothing."""
+        """The relaxation with this key for what it draws; most draw nothing."""
         return self
 
     @abc.abstractmethod
