@@ -166,6 +166,7 @@ def check_batch(F: System, v: Data, s: State) -> None:
             f"the parts of v have {', '.join(map(str, given))} examples, and the state has {states[0]}: "
             "give as many of each, the first axis counts them"
         )
+    F.space.check(s)
     if not any(isinstance(leaf, Tracer) for leaf in data):  # values are unknown inside of a larger program
         require_finite(v)
         F.check_data(v)
