@@ -232,6 +232,26 @@ def is_numeric(value: Any) -> bool:
     return value.dtype == bool or jnp.issubdtype(value.dtype, jnp.number)
 
 
+def require_arguments(function: Any, name: str, *arguments: str) -> None:
+    """Refuse a function of the user that cannot be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        wanted = f"({', '.join(arguments)})"
+        raise InputError(
+            f"{name}={short(function)} cannot be called as {wanted} ({error}): give a function of these"
+        ) from error
+    except ValueError:  # of some functions nothing is known
+        return
+
+
+def one_number(value: Any, name: str, function: Any) -> Any:
+    """What a function of the user gave for one example; refused if it is not one number."""
+    if not is_numeric(value) or np.ndim(value):
+        raise InputError(f"{name}={short(function)} gave {short(value)} for one example: it must give one number")
+    return value
+
+
 def _dtype(value: Any) -> Any:
     return value.dtype if hasattr(value, "dtype") else np.result_type(value if not isinstance(value, int) else int)
 
