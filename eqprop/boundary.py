@@ -80,6 +80,7 @@ def entrance(function: Function, name: str | None = None) -> Function:
             return function(*args, **kwargs)
         if not known:
             known.append((inspect.signature(function), _hints(function)))
+        args, kwargs = tuple(map(_plain, args)), {name: _plain(value) for name, value in kwargs.items()}
         _within.call = True
         try:
             _check(name, *known[0], args, kwargs)
@@ -89,6 +90,11 @@ def entrance(function: Function, name: str | None = None) -> Function:
 
     checked.entrance = True  # pyright: ignore[reportAttributeAccessIssue]  (the campaign looks for them)
     return checked  # pyright: ignore[reportReturnType]
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of NumPy as one of Python, which may shape a program; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -227,6 +233,26 @@ def is_numeric(value: Any) -> bool:
     if not isinstance(value, np.ndarray | np.generic | jax.Array) or isinstance(value, np.ma.MaskedArray):
         return False
     return value.dtype == bool or jnp.issubdtype(value.dtype, jnp.number)
+
+
+def require_arguments(function: Any, name: str, *arguments: str) -> None:
+    """Refuse a function of the user that cannot be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        wanted = f"({', '.join(arguments)})"
+        raise InputError(
+            f"{name}={short(function)} cannot be called as {wanted} ({error}): give a function of these"
+        ) from error
+    except ValueError:  # of some functions nothing is known
+        return
+
+
+def one_number(value: Any, name: str, function: Any) -> Any:
+    """What a function of the user gave for one example; refused if it is not one number."""
+    if not is_numeric(value) or np.ndim(value):
+        raise InputError(f"{name}={short(function)} gave {short(value)} for one example: it must give one number")
+    return value
 
 
 def _dtype(value: Any) -> Any:

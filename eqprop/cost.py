@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import one_number
 from eqprop.errors import InputError
 from eqprop.state import Space
 from eqprop.types import Array, Data, Gain, Key, Layers, Number, Scalar, Shape, State, Theta
@@ -78,7 +79,7 @@ class PlainCost(Cost):
     function: Callable[[Theta, Data, State], Any]
 
     def __call__(self, theta: Theta, y: Data, s: State) -> Any:
-        return self.function(theta, y, s)
+        return one_number(self.function(theta, y, s), "cost", self.function)
 
 
 def _penalty(value: float | None) -> float | None:
@@ -136,7 +137,7 @@ class OutputCost(Cost, Curved):
     def loss(self, output: Array, y: Array) -> Scalar:
         """The error of one output."""
 
-    def __call__(self, theta: Theta, y: Array, s: Layers) -> Scalar:
+    def __call__(self, theta: Theta, y: Array, s: State) -> Scalar:
         output = self.predict(theta, s)
         if output.shape != (shape := jnp.shape(y)):
             labels = f": give one-hot targets, as np.eye({output.shape[0]})[labels], or let eqprop.examples do so"
@@ -144,8 +145,13 @@ class OutputCost(Cost, Curved):
             raise InputError(fits + labels if shape == () else fits)
         return self.loss(output, y) + self.penalty(theta)
 
-    def predict(self, theta: Theta, s: Layers) -> Array:
+    def predict(self, theta: Theta, s: State) -> Array:
         """The state of the output layer."""
+        if not isinstance(s, dict):
+            raise InputError(
+                f"{type(self).__name__} compares layer {self.layer!r}, and the state is one array: let it be "
+                f"{{{self.layer!r}: …}}, or give a cost that is a function of (theta, y, s)"
+            )
         if self.layer not in s:
             raise InputError(f"layer={self.layer!r} of {type(self).__name__} is not a layer: there are {', '.join(s)}")
         return s[self.layer]

@@ -84,6 +84,13 @@ class Space(eqx.Module):
             return self.project({layer: jnp.zeros((batch, *shape)) for layer, shape in self.shapes.items()})
         return self.project(jnp.zeros((batch, *self.layers)))  # pyright: ignore[reportArgumentType]
 
+    def check(self, s: State) -> None:
+        """Refuse the state of a batch if it has other layers, or other shapes behind the axis that counts examples."""
+        if self.layers and isinstance(self.layers[0], tuple):
+            check_shapes("the state", self.shapes, s, axes=1)
+        elif self.layers is not None:
+            check_shapes("the state", {"F": self.layers}, {"F": s}, axes=1)  # pyright: ignore[reportArgumentType]
+
     def project(self, s: State) -> State:
         """Π(s): each unit clipped to its bounds (section 5.1)."""
         if not self.bounded:  # a complex state cannot be clipped
@@ -132,10 +139,28 @@ class Space(eqx.Module):
 
 def as_shape(name: str, shape: Any) -> Shape:
     """The shape of a layer; a whole number is that of a vector."""
-    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    sizes = [
+        int(size) if isinstance(size, np.integer) else size
+        for size in (shape if isinstance(shape, tuple | list) else (shape,))
+    ]
     if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
         raise InputError(f"layer {name!r} has size {shape!r}: give a positive whole number of units, or a shape")
     return tuple(sizes)
+
+
+def check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Any, axes: int = 0) -> None:
+    """Refuse arrays of other names or shapes; `axes` of each come before its shape, as that of examples does."""
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"{what} is of type {type(arrays).__name__} instead of a dict with {sorted(shapes)}")
+    if odd := sorted(shapes.keys() ^ arrays.keys(), key=str):
+        raise InputError(f"{what} has {sorted(arrays, key=str)} instead of {sorted(shapes)}: mind {odd[0]!r}")
+    for key, shape in shapes.items():
+        if isinstance(arrays[key], list | tuple | Mapping):
+            raise InputError(
+                f"{what} of {key!r} is of type {type(arrays[key]).__name__} instead of an array of {shape}"
+            )
+        if (given := jnp.shape(arrays[key])[axes:]) != shape:
+            raise InputError(f"{what} of {key!r} has the shape {given} instead of {shape}")
 
 
 def _bound(name: str, bound: Any, none: float) -> Any:

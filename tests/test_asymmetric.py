@@ -209,10 +209,25 @@ def test_fixed_feedback_is_no_part_of_what_learns() -> None:
     assert not np.array_equal(drawn["hidden1-hidden2"], energy.fixed["hidden1-hidden2"])
 
 
+def test_points_on_a_circle_do_as_well() -> None:
+    """The error of six of them is O(β⁶)."""
+    F, theta, v, s, _ = directed("tanh")
+    circle = ep.AsymmetricEquilibriumPropagation(ep.Holomorphic(0.05), EXACT, EXACT)(F, theta, v, s)
+    assert relative(circle.gradient, truth(F, theta, v, circle.state)) < 1e-5
+
+
 def test_what_cannot_be_meant_is_refused() -> None:
     net = NETS["hard_sigmoid"]
     with pytest.raises(ep.InputError, match="hidden2-output"):
         ep.Directed(net, {"hidden1-hidden2": jnp.ones((6, 5))})
+    back = ep.Directed(net).init(jax.random.key(0))["V"]
+    with pytest.raises(ep.InputError, match=r"fixed of 'hidden1-hidden2' has the shape \(5, 6\)"):
+        ep.Directed(net, back | {"hidden1-hidden2": jnp.ones((5, 6))})
+    with pytest.raises(ep.InputError, match="not finite"):
+        ep.Directed(net, jax.tree.map(lambda w: w / 0, back))
+    with pytest.raises(ep.InputError, match="lacks 'V'"):
+        F = ep.Total(ep.Directed(net), ep.SquaredError())
+        EXACT(F, net.init(jax.random.key(0)), (jnp.zeros((2, 4)), None), 0.0, net.rest(2))
     with pytest.raises(ep.InputError, match="beta=0"):
         ep.DyadicEquilibriumPropagation(0.0)
     with pytest.raises(ep.InputError, match="no named layers"):

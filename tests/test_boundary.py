@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "theta=(of type dict) has ['W']['hidden-output'] of type float32 with values that are not finite",
     ),
     "weights in no dict": (lambda: settle(jnp.ones(3)), "instead of a dict: make it with init"),
-    "states in no dict": (lambda: settle(s=jnp.zeros((4, 2))), "are not the layers of the state"),
+    "states in no dict": (lambda: settle(s=jnp.zeros((4, 2))), "instead of a dict with ['hidden', 'output']"),
     "states without an axis": (lambda: settle(s=jnp.float32(0)), "the first axis counts examples"),
     "a function of two numbers": (
         lambda: ep.Gradient(3)(lambda theta, v, beta, s: s, THETA, (X, Y), 0.0, jnp.zeros((4, 2))),
@@ -139,6 +139,15 @@ def test_a_flow_takes_a_beta_for_each_example() -> None:
     together = flow(betas).energy
     for k, beta in enumerate(betas):
         np.testing.assert_allclose(together[k], flow(beta).energy[k], rtol=1e-5)
+
+
+def test_whole_numbers_of_numpy_are_counts_and_sizes() -> None:
+    labels = np.array([0, 2, 1])
+    net = ep.Hopfield.layered(np.int32(4), 3, labels.max() + 1)
+    assert net.free == {"hidden": 3, "output": 3} and type(net.shapes["output"][0]) is int
+    assert type(ep.Block(np.int64(5)).steps) is int and type(ep.Power(np.int64(2)).n) is int
+    assert ep.Shuffled((X, Y), batch_size=np.int64(2)).batches == 2
+    assert ep.Space({"a": np.int64(3), "b": (np.int64(2), 2)}).shapes == {"a": (3,), "b": (2, 2)}
 
 
 def test_only_the_outermost_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:

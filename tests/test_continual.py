@@ -105,3 +105,11 @@ def test_rates_follow_their_schedule() -> None:
 def test_what_has_no_path_is_refused(build: Any, word: str) -> None:
     with pytest.raises(ep.InputError, match=word):
         build()
+
+
+@pytest.mark.parametrize("rate", [None, [0.1, 0.2], {"W": 0.1}, jnp.ones(3), float("nan")], ids=str)
+def test_rates_that_are_not_those_of_θ_are_refused(rate: Any) -> None:
+    net = ep.Hopfield.layered(3, 4, 2)
+    theta, v = net.init(jax.random.key(0)), (jnp.zeros((2, 3)), jnp.zeros((2, 2)))
+    with pytest.raises(ep.InputError, match="rate="):
+        ep.ContinualEquilibriumPropagation(rate=rate)(ep.Total(net, ep.SquaredError()), theta, v, net.rest(2))

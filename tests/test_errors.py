@@ -653,6 +653,21 @@ API = {
     "clamped no layer": (lambda: ep.Hopfield(SIZES, PAIRS, clamped="x"), "clamped='x' is not a layer"),
     "layer missing among values": (lambda: NET.per_layer({"hidden": 0.1}), "'output' is unknown or missing"),
     "energy no function": (lambda: ep.Total(3, ep.SquaredError()), "energy=3 cannot be called"),  # pyright: ignore
+    "energy of two arguments": (lambda: ep.Total(lambda theta, s: 0.0, ep.SquaredError()), "(theta, x, s)"),
+    "cost of two arguments": (lambda: ep.Total(NET, lambda y, s: 0.0), "(theta, y, s)"),
+    "F of three arguments": (lambda: ep.system(lambda theta, v, s: 0.0), "(theta, v, beta, s)"),  # pyright: ignore
+    "cost of several numbers": (
+        lambda: ep.Total(NET, lambda theta, y, s: y).cost(0.0, Y[0], {}),
+        "must give one number",
+    ),
+    "cost of a layer, state of one array": (
+        lambda: ep.Total(lambda theta, x, s: s @ s, ep.SquaredError())(0.0, (None, jnp.zeros(2)), 0.1, jnp.zeros(2)),
+        "let it be {'output': …}",
+    ),
+    "metric of one argument": (lambda: trainer(metrics={"e": lambda s: 0.0}), "metrics['e']"),
+    "metric of several numbers": (lambda: fit(metrics={"e": lambda theta, v, s: v[1]}), "metric 'e' gave an array of"),
+    "move of one argument": (lambda: ep.Stream((X, Y), move=lambda v: v), "(t, v)"),  # pyright: ignore
+    "training without targets": (lambda: fit(y=None), "the targets are None"),
     "cost no function": (lambda: ep.Total(NET, 3), "cost=3 cannot be called"),  # pyright: ignore
     "cost of an unknown layer": (lambda: fit(F=ep.Total(NET, ep.SquaredError("out"))), "layer='out' of SquaredError"),
     "cost with a negative penalty": (lambda: ep.SquaredError(l2=-1.0), "l2=-1.0"),
@@ -663,7 +678,7 @@ API = {
         "shape (5,) does not fit layer 'input' of 3",
     ),
     "target too wide": (lambda: fit(y=np.zeros((6, 5))), "shape (5,) does not fit layer 'output' of (2,)"),
-    "state without a layer": (lambda: settle(s={"hidden": jnp.zeros((6, 4))}), "it has ['hidden']"),
+    "state without a layer": (lambda: settle(s={"hidden": jnp.zeros((6, 4))}), "the state has ['hidden'] instead of"),
     "state too wide": (lambda: settle(s=NET.rest(6) | {"output": jnp.zeros((6, 3))}), "'output' has the shape (3,)"),
     "theta of another size": (
         lambda: fit(weights=theta(ep.Hopfield.layered(3, 5, 2))),

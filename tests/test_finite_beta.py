@@ -1,6 +1,7 @@
 """A finite β: the objective that EP then follows, and the β at which its gradient errs least."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -107,12 +108,27 @@ def test_a_β_that_leaves_no_minimum_is_not_chosen() -> None:
     assert np.isfinite(found.error[:5]).all() and found.beta < 1
 
 
+@pytest.mark.usefixtures("x64")
+def test_phases_of_another_system_are_tuned_as_they_settle() -> None:
+    """How far the gradient turns from β to β is what the rule itself says, called at each."""
+    net = ep.Directed(ep.Hopfield.layered(4, 5, 3, activation=ep.tanh))
+    F, theta, settle = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0), 1.0), ep.Block(2000, 1e-12)
+    v, rest = (jax.random.uniform(jax.random.key(1), (6, 4)), jnp.eye(3)[jnp.arange(6) % 3]), net.rest(6)
+    rule = ep.AsymmetricEquilibriumPropagation(ep.Symmetric(0.1), settle, settle)
+    tuned = ep.tune_nudge(rule, F, theta, v, rest, betas=(0.1, 0.2, 0.4))
+    each = [eqx.tree_at(lambda rule: rule.nudge.beta, rule, beta)(F, theta, v, rest) for beta in (0.1, 0.2, 0.4)]
+    gradients = [flat(learned.gradient) for learned in each]
+    turned = np.cumsum([0.0] + [float(np.linalg.norm(b - a)) for a, b in pairwise(gradients)])
+    np.testing.assert_allclose(tuned.bias, turned / np.linalg.norm(gradients[0]), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("rule", "betas", "word"),
     [
         (ep.Backpropagation(), None, "is not eqprop.TwoPhase"),
         (ep.EquilibriumPropagation(), (0.1, 0.2), "three or more"),
         (ep.EquilibriumPropagation(), (0.3, 0.2, 0.1), "rising"),
+        (ep.EquilibriumPropagation(), (0.0, 0.1, 0.2), "none of them 0"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(rule: Any, betas: Any, word: str) -> None:

@@ -171,15 +171,24 @@ def test_a_model_contains_it_and_learns() -> None:
     assert not np.allclose(*costs[-1])
 
 
+def several() -> ep.Layer:
+    return ep.layer(lambda theta, x, s: (s - theta * x) ** 2, ep.Symmetric(0.1), STEPS, STEPS, space=ep.Space((3,)))
+
+
 NET = NETS["tanh"]
 REFUSED: dict[str, tuple[Any, str]] = {
     "a total energy": (lambda: ep.layer(ep.Total(NET, ep.SquaredError())), "energy alone"),  # pyright: ignore
-    "a vector field": (lambda: ep.layer(ep.Directed(NET)), "VectorField"),
+    "a vector field": (lambda: ep.layer(ep.Directed(NET)), "symmetric weights"),
     "block descent without blocks": (lambda: ep.layer(springs), "Gradient"),
     "a nudge that needs smoothness": (lambda: ep.layer(NETS["hard_sigmoid"], ep.Holomorphic()), "smooth"),
     "a schedule": (lambda: ep.layer(NET, ep.Symmetric(ep.Staircase(0.1, 10, 0.5))), "schedule"),
     "a nudge that rounding swallows": (lambda: ep.layer(NET, free=ep.Block(5, precision="bfloat16")), "bfloat16"),
-    "one example": (lambda: ep.layer(NET)(drawn("tanh")[0], jnp.zeros(6)), "does not fit"),
+    "one example": (lambda: ep.layer(NET)(drawn("tanh")[0], jnp.zeros(6)), "is one example"),
+    "a start that is none": (
+        lambda: ep.layer(NET).settle(drawn("tanh")[0], jnp.zeros((2, 6)), "rest"),
+        "s='rest' is not",
+    ),  # pyright: ignore
+    "an energy of several numbers": (lambda: several()(jnp.ones(3), jnp.ones((2, 3))), "must give one number"),
     "numbers": (lambda: ep.layer(NET)(drawn("tanh")[0], 3.0), "counts examples"),
     "blocks of nothing": (lambda: ep.Chain(NET, 0), "size=0"),
     "a chain where there is none": (lambda: ep.ChainPropagation().check(ep.Total(NET, ep.SquaredError())), "Chain"),
@@ -192,6 +201,22 @@ def test_what_it_cannot_take_is_refused(what: str) -> None:
     build, word = REFUSED[what]
     with pytest.raises(ep.InputError, match=word):
         build()
+
+
+def test_no_examples_teach_nothing() -> None:
+    theta, x = drawn("tanh")
+    gradient = jax.grad(lambda theta: behind(ep.layer(NET)(theta, x[:0])))(theta)
+    assert not ravel_pytree(gradient)[0].any()
+
+
+def test_its_key_decides_the_spikes_of_both_phases() -> None:
+    net, (theta, x), spikes = NETS["hard_sigmoid"], drawn("hard_sigmoid"), ep.Spiking(0.2, 0, 5)
+    keys = jax.random.key(0), jax.random.key(1)
+    noisy = ep.layer(net, ep.Symmetric(0.5), spikes, spikes)
+    assert off(*(noisy(theta, x, None, key) for key in keys)) > 1e-3
+    settled = ep.layer(net, ep.Symmetric(0.5), ep.Block(5), spikes)
+    first, other = (jax.grad(lambda x, key=key: behind(settled(theta, x, None, key)))(x) for key in keys)
+    assert off(first, other) > 1e-3
 
 
 def test_the_pull_is_linear() -> None:

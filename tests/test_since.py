@@ -143,8 +143,29 @@ def test_what_memories_refuse() -> None:
     memory = ep.Memory({"a": 2, "b": 1}, ep.Power(3))
     with pytest.raises(InputError, match="one part for each"):
         memory.store({"a": jnp.ones((3, 2))})
-    with pytest.raises(InputError, match="'b' have the shape"):
+    with pytest.raises(InputError, match=r"'b' have the shape \(2, 1\): give \(3, 1\)"):
         memory.store({"a": jnp.ones((3, 2)), "b": jnp.ones((2, 1))})
+    for none in (jnp.ones((0, 2)), 1.0):
+        with pytest.raises(InputError, match=r"'a' have the shape"):
+            memory.store({"a": none, "b": jnp.ones((0, 1))})
+    for patterns, words in ((jnp.ones((3, 2)), "is not a dict"), ({"a": "x", "b": "y"}, "no number")):
+        with pytest.raises(InputError, match=words):
+            memory.store(patterns)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="patterns=0"):
+        memory.init(jax.random.key(0), 0)
+    with pytest.raises(InputError, match="parts that a pattern has"):
+        ep.Memory({}, ep.Power(3))
+    F, theta, rest = ep.Total(memory, ep.SquaredError("b")), memory.init(jax.random.key(0), 4), memory.rest(1)
+    for wrong, words in (
+        ({"p": theta["patterns"]}, "lacks 'patterns'"),
+        ({"patterns": jnp.ones((0, 3))}, "one or more"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ep.Gradient(1)(F, wrong, (None, None), 0.0, rest)
+    with pytest.raises(InputError, match="has no input"):
+        ep.Gradient(1)(F, theta, (jnp.ones((1, 3)), None), 0.0, rest)
+    with pytest.raises(InputError, match=r"the state of 'a' has the shape \(3,\) instead of \(2,\)"):
+        ep.Gradient(1)(F, theta, (None, None), 0.0, rest | {"a": jnp.ones((1, 3))})
     with pytest.raises(InputError, match="rows of 3"):
         memory({"patterns": jnp.ones((4, 2))}, None, memory.rest(1))
     with pytest.raises(InputError, match="n=1"):
@@ -258,6 +279,8 @@ def test_streams_refuse_what_cannot_be_meant() -> None:
     for odd in ({"lanes": 0}, {"dwell": 1.5}, {"batches": -1}):
         with pytest.raises(InputError, match=next(iter(odd))):
             ep.Stream((jnp.ones((3, 2)), jnp.ones((3, 1))), **odd)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="no examples"):
+        ep.Stream((jnp.ones((0, 2)), jnp.ones((0, 1))))
 
 
 def test_images_turn_about_their_middle() -> None:
@@ -322,6 +345,8 @@ def test_what_cannot_move_is_refused() -> None:
     F = ep.Path(ep.Total(XY, ep.PhaseError()), steps=3)
     with pytest.raises(InputError, match="steps \\+ 1 = 4"):
         ep.Motion()(F, XY.init(jax.random.key(0)), (jnp.ones((2, 3, 4)), jnp.ones((2, 3, 3))), 0.0, F.space.rest(2))
+    with pytest.raises(InputError, match="the state of 'hidden' has the shape"):
+        ep.Motion()(F, XY.init(jax.random.key(0)), (jnp.ones((2, 4, 4)), jnp.ones((2, 4, 3))), 0.0, XY.rest(2))
 
 
 # ---- studies ----

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 
+from eqprop.boundary import one_number
 from eqprop.errors import InputError
 from eqprop.state import Space
 from eqprop.types import Array, Data, Layers, Scalar, State, Theta
@@ -148,7 +149,7 @@ class PlainEnergy(Energy, eqx.Module):
     space_: Space
 
     def __call__(self, theta: Theta, x: Data, s: State) -> Scalar:
-        return self.function(theta, x, s)
+        return one_number(self.function(theta, x, s), "energy", self.function)
 
     @property
     def space(self) -> Space:

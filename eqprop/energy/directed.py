@@ -1,7 +1,7 @@
 """A network whose feedback has weights of its own: no energy, only a vector field (section 6)."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -13,7 +13,8 @@ from eqprop.energy.base import Blockwise, Reversible
 from eqprop.energy.hopfield import Hopfield
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
-from eqprop.types import Array, Gain, Key, Layers, Scalar, Theta
+from eqprop.state import check_shapes
+from eqprop.types import Array, Gain, Key, Layers, Numbers, Scalar, Shape, Theta
 
 
 class Directed(Variant, Blockwise, Reversible):
@@ -31,14 +32,12 @@ class Directed(Variant, Blockwise, Reversible):
 
     conservative: ClassVar[bool] = False
     net: Hopfield = eqx.field(static=True)
-    fixed: dict[str, Array] | None = None
+    fixed: Annotated[dict[str, Array] | None, Numbers()] = None
 
     def __check_init__(self) -> None:
         self.net.require_forward()
-        if self.fixed is not None and self.fixed.keys() != set(self.feedback):
-            raise InputError(
-                f"fixed has weights of the synapses {sorted(self.fixed)}: give them for {', '.join(self.feedback)}"
-            )
+        if self.fixed is not None:
+            check_shapes("fixed", self._shapes, self.fixed)
 
     @classmethod
     def with_fixed_feedback(cls, net: Hopfield, key: Key, gain: Gain | Mapping[str, Gain] = 0.5) -> Self:
@@ -118,6 +117,7 @@ class Directed(Variant, Blockwise, Reversible):
 
     def fields_at(self, theta: Theta, x: Array, s: Layers) -> Layers:
         """What each layer hears from the layers before it through W, and from those after it through V."""
+        self.net.check(theta, x, s)
         rho, fields, back = self.net.rates(x, s), dict(theta["b"]), self._back(theta)
         for synapse in self.net.synapses:
             forward = theta["W"][synapse.name]
@@ -128,7 +128,17 @@ class Directed(Variant, Blockwise, Reversible):
 
     def _back(self, theta: Theta) -> dict[str, Array]:
         """The feedback weights V, which learn or are fixed."""
-        return theta["V"] if self.fixed is None else self.fixed
+        if self.fixed is not None:
+            return self.fixed
+        if "V" not in theta:
+            raise InputError(f"theta has {sorted(theta)} and lacks 'V', the feedback weights: make it with init")
+        check_shapes("theta['V']", self._shapes, theta["V"])
+        return theta["V"]
+
+    @property
+    def _shapes(self) -> dict[str, Shape]:
+        """Those of the feedback weights."""
+        return {synapse.name: synapse.shape for synapse in self.net.synapses if synapse.name in self.feedback}
 
 
 class Exchanged(Variant, Blockwise):

@@ -16,7 +16,7 @@ from eqprop.compile import check_process
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
-from eqprop.state import Space, as_shape
+from eqprop.state import Space, as_shape, check_shapes
 from eqprop.types import Array, Gain, HowMany, Key, Layers, Scalar, Shape, Theta
 
 BEYOND = 0.01  # of the box of ρ: what inputs may lie outside of it, as rounding and resampling leave them
@@ -260,7 +260,7 @@ class Graph:
     def check(self, theta: Theta, x: Array, s: Layers) -> None:
         """Refuse what does not fit: shapes are known before anything is computed, so a misfit costs nothing to find."""
         self._check_shape(jnp.shape(x))
-        _check_shapes("the state", self.shapes, s)
+        check_shapes("the state", self.shapes, s)
         self._check_theta(theta)
 
     def _check_theta(self, theta: Theta) -> None:
@@ -268,8 +268,8 @@ class Graph:
             raise InputError(f"theta is of type {type(theta).__name__} instead of a dict: make it with init")
         if lacking := sorted({"W", "b"} - theta.keys()):
             raise InputError(f"theta has {sorted(theta)} and lacks {lacking[0]!r}: make it with init")
-        _check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
-        _check_shapes("theta['b']", self.biases, theta["b"])
+        check_shapes("theta['W']", {synapse.name: synapse.shape for synapse in self.synapses}, theta["W"])
+        check_shapes("theta['b']", self.biases, theta["b"])
 
     def take(self, x: Any) -> Any:
         """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1.
@@ -297,6 +297,8 @@ class Graph:
 
         heard: the range of inputs that the energy tells apart; None: the box of the input layer's ρ.
         """
+        if jnp.shape(x) == self.input_shape:
+            raise InputError(f"x of shape {jnp.shape(x)} is one example: give x[None], for the first axis counts them")
         self._check_shape(jnp.shape(x)[1:])
         values = np.asarray(x)
         largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
@@ -416,20 +418,6 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
     unreached = set(shapes) - {layer for synapse in synapses for layer in (synapse.pre, synapse.post)}
     if unreached:
         raise InputError(f"no synapse reaches layer {sorted(unreached)[0]!r}: join it or drop it")
-
-
-def _check_shapes(what: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> None:
-    if not isinstance(arrays, Mapping):
-        raise InputError(f"{what} is of type {type(arrays).__name__} instead of a dict with {sorted(shapes)}")
-    if odd := sorted(shapes.keys() ^ arrays.keys(), key=str):
-        raise InputError(f"{what} has {sorted(arrays, key=str)} instead of {sorted(shapes)}: mind {odd[0]!r}")
-    for key, shape in shapes.items():
-        if isinstance(arrays[key], list | tuple | Mapping):
-            raise InputError(
-                f"{what} of {key!r} is of type {type(arrays[key]).__name__} instead of an array of {shape}"
-            )
-        if jnp.shape(arrays[key]) != shape:
-            raise InputError(f"{what} of {key!r} has the shape {jnp.shape(arrays[key])} instead of {shape}")
 
 
 def _biased(b: Array, rho: Array) -> Scalar:

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, short
 from eqprop.energy.base import Blockwise, Energy
 from eqprop.energy.separation import Separation
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape
-from eqprop.types import Gain, HowMany, Key, Layers, Scalar, Shape, Theta
+from eqprop.types import Count, Gain, HowMany, Key, Layers, Numbers, Scalar, Shape, Theta
 
 
 class Memory(Energy, Blockwise, eqx.Module):
@@ -41,6 +41,8 @@ class Memory(Energy, Blockwise, eqx.Module):
     def __init__(self, layers: Mapping[str, int | Shape], separation: Separation):
         if not isinstance(separation, Separation):
             raise InputError(f"separation={separation!r}: give Power(n) or LogSumExp(sharpness)")
+        if not layers:
+            raise InputError("layers={}: give the parts that a pattern has, as {'pixels': 64, 'label': 10}")
         self.layers = tuple((name, as_shape(name, shape)) for name, shape in layers.items())
         self.separation = separation
 
@@ -64,27 +66,39 @@ class Memory(Energy, Blockwise, eqx.Module):
         """The state s = 0 for `batch` examples."""
         return self.space.rest(batch)
 
-    def store(self, patterns: Mapping[str, Any]) -> Theta:
+    @entrance
+    def store(self, patterns: Annotated[Mapping[str, Any], Numbers(whole=True)]) -> Theta:
         """θ that holds these patterns, which are given by layer; the first axis counts them."""
         if patterns.keys() != (names := dict(self.layers)).keys():
             raise InputError(f"patterns of the layers {list(patterns)}: give one part for each of {list(names)}")
-        parts = [jnp.asarray(patterns[name], float) for name in names]
+        try:
+            parts = [jnp.asarray(patterns[name], float) for name in names]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"patterns are no arrays of numbers ({error}): give one for each layer") from error
+        count = max(part.shape[0] if part.ndim else 0 for part in parts)
         for part, (name, shape) in zip(parts, self.layers, strict=True):
-            if part.shape != (len(parts[0]), *shape):
-                raise InputError(f"patterns of layer {name!r} have the shape {part.shape[1:]} instead of {shape}")
+            if part.shape != (count, *shape) or not count:
+                rows = ", ".join(map(str, (count or "patterns", *shape)))
+                raise InputError(f"patterns of layer {name!r} have the shape {part.shape}: give ({rows})")
         return {"patterns": jnp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)}
 
     @entrance
-    def init(self, key: Key, patterns: int, gain: Gain = 0.5) -> Theta:
+    def init(self, key: Key, patterns: Count, gain: Gain = 0.5) -> Theta:
         """So many random patterns to learn from, of a length of about `gain`."""
         return {"patterns": gain * jax.random.normal(key, (patterns, self.units)) / self.units**0.5}
 
     def __call__(self, theta: Theta, x: None, s: Layers) -> Scalar:
-        if jnp.shape(theta["patterns"])[1:] != (self.units,):
-            shape = jnp.shape(theta["patterns"])
-            raise InputError(f"theta['patterns'] has the shape {shape}: give rows of {self.units} units")
+        if not isinstance(theta, Mapping) or "patterns" not in theta:
+            raise InputError(f"theta is {short(theta)} and lacks 'patterns': make it with store or init")
+        if (shape := jnp.shape(theta["patterns"]))[1:] != (self.units,) or not shape[0]:
+            raise InputError(f"theta['patterns'] has the shape {shape}: give rows of {self.units} units, one or more")
         flat = jnp.concatenate([jnp.ravel(s[layer]) for layer, _ in self.layers])
         return jnp.sum(flat**2) / 2 - self.separation(theta["patterns"] @ flat, self.units)
+
+    def check_inputs(self, x: None) -> None:
+        """Refuse any."""
+        if x is not None:
+            raise InputError("a memory has no input: give x=None; a cue is where states begin, or units held (Hold)")
 
     @property
     def blocks(self) -> tuple[tuple[str, ...], ...]:

@@ -74,7 +74,8 @@ class Synapse(abc.ABC):
 
     def drive(self, w: Array, rho: Layers, layer: str) -> Array:
         """∂Φ/∂ρ of one of its two layers: what the synapse sends there."""
-        return jax.grad(lambda rate: self.phi(w, rho | {layer: rate}))(rho[layer])
+        smooth = jnp.iscomplexobj(rho[layer])
+        return jax.grad(lambda rate: self.phi(w, rho | {layer: rate}), holomorphic=smooth)(rho[layer])
 
 
 def glorot(key: Key, shape: Shape, fan_in: int, fan_out: int, gain: float) -> Array:

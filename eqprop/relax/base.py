@@ -77,7 +77,7 @@ class Relaxation(eqx.Module):
         """Refuse an F that lacks what this relaxation needs."""
 
     def with_key(self, key: Key) -> Self:
-        """The relaxation with this key for what it draws, if it has no other; most draw nothing."""
+        """The relaxation with this key for what it draws; most draw nothing."""
         return self
 
     @abc.abstractmethod
@@ -166,6 +166,7 @@ def check_batch(F: System, v: Data, s: State) -> None:
             f"the parts of v have {', '.join(map(str, given))} examples, and the state has {states[0]}: "
             "give as many of each, the first axis counts them"
         )
+    F.space.check(s)
     if not any(isinstance(leaf, Tracer) for leaf in data):  # values are unknown inside of a larger program
         require_finite(v)
         F.check_data(v)

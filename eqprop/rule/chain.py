@@ -8,7 +8,7 @@ from eqprop.energy.base import Linked
 from eqprop.nudge import Nudge
 from eqprop.relax import Relaxation
 from eqprop.rule.base import Learned, Nudged
-from eqprop.rule.layer import FREE, NUDGE, NUDGED, Pull, pulled_back
+from eqprop.rule.layer import FREE, NUDGE, NUDGED, Pull, drawn, pulled_back
 from eqprop.total import System, Total, need
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
@@ -36,7 +36,7 @@ class ChainPropagation(Nudged):
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
         """Settle the chain, and go back through its blocks."""
         chain, (x, _) = _chain(F), v
-        s, free = self.free.settle(F, theta, v, 0.0, s)
+        s, free = self.free.with_key(drawn(key)[0]).settle(F, theta, v, 0.0, s)
 
         def mean(theta: Theta, s: State) -> Array:
             return jnp.average(jax.vmap(F.cost_at, in_axes=(None, 0, 0))(theta, v, s), weights=weight)

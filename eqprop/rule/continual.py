@@ -1,18 +1,19 @@
 """Continual Equilibrium Propagation: weights move while the nudged network settles (Ernoult et al. 2020)."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import short
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, OneSided
 from eqprop.relax import Block, Gradient, Info, Relaxation, Settling, Stepwise
 from eqprop.rule.base import Learned, Nudged
 from eqprop.total import System
-from eqprop.types import Array, Data, Key, Number, PyTree, State, Theta, Weight
+from eqprop.types import Array, Data, Key, Numbers, PyTree, State, Theta, Weight
 
 
 class ContinualEquilibriumPropagation(Nudged):
@@ -33,7 +34,7 @@ class ContinualEquilibriumPropagation(Nudged):
     nudge: Nudge = OneSided(0.2)
     free: Relaxation = Block(steps=100, tol=1e-4, accelerate=True)
     nudged: Stepwise = Gradient(steps=15, epsilon=0.5)
-    rate: PyTree = 0.01
+    rate: Annotated[PyTree, Numbers(whole=True)] = 0.01
     schedule: Callable[[Any], Any] | None = None
 
     def __check_init__(self) -> None:
@@ -56,13 +57,14 @@ class ContinualEquilibriumPropagation(Nudged):
 
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
         """(θ_0 − θ_T)/η, and the free fixed points."""
+        rates = self._rates(theta)
         s_free, free = self.free.settle(F, theta, v, 0.0, s)
         (here, there), (_, w) = self.nudge(key)
         start = s_free if self.nudge.uses_free else self.nudged.settle(F, theta, v, here, s_free)[0]
 
         def step(t: Array, carry: tuple[Theta, Settling]) -> tuple[Theta, Settling]:
             gradient, before = carry
-            now = F.project(self._moved(theta, gradient))
+            now = F.project(jax.tree.map(lambda w, rate, g: (w - rate * g).astype(w.dtype), theta, rates, gradient))
             after = self.nudged.step(F, now, v, there, before)
             both = jax.tree.map(lambda new, old: jnp.stack([new, old]), after.s, before.s)
             # The cost counts β times: what its own dependence on θ adds comes with the first step.
@@ -75,10 +77,13 @@ class ContinualEquilibriumPropagation(Nudged):
         nudged = Info(end.residual, end.t, end.residual <= 0)
         return Learned(gradient, s_free, {"free": free, "nudged": nudged}, {})
 
-    def _moved(self, theta: Theta, gradient: Theta) -> Theta:
-        """θ − η g; η may be the top of a tree like θ."""
-
-        def part(rate: Number, w: Theta, g: Theta) -> Theta:
-            return jax.tree.map(lambda w, g: (w - rate * g).astype(w.dtype), w, g)
-
-        return jax.tree.map(part, self.rate, theta, gradient)
+    def _rates(self, theta: Theta) -> Theta:
+        """η for each array of θ; what is given may be the top of a tree like it."""
+        try:
+            rates = jax.tree.map(lambda rate, part: jax.tree.map(lambda _: rate, part), self.rate, theta)
+            fits = jax.tree.map(lambda rate, w: jnp.shape(rate) in ((), jnp.shape(w)), rates, theta)
+        except ValueError:  # of another structure
+            fits = False
+        if not all(jax.tree.leaves(fits)):
+            raise InputError(f"rate={short(self.rate)}: give one number, or a tree like θ or the top of one")
+        return rates

@@ -15,7 +15,7 @@ from eqprop.errors import InputError
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Info, Relaxation
 from eqprop.relax.base import check_batch
-from eqprop.rule.equilibrium import nudged_states
+from eqprop.rule.equilibrium import DRAW, nudged_states
 from eqprop.state import Space
 from eqprop.total import System, Total, require_energy
 from eqprop.types import Array, Data, Key, Number, Scalar, State, Theta
@@ -53,12 +53,14 @@ class Layer(eqx.Module):
     def __call__(self, theta: Theta, x: Data, s: State | None = None, key: Key | None = None) -> State:
         """The states that the examples of x settle to; the first axis of all arrays counts examples.
 
-        s is where they begin, None for where the energy says; `key` is for nudges that draw, as `RandomSign` does.
+        s is where they begin, None for where the energy says; `key` is for nudges and relaxations that draw, as
+        `RandomSign` and `Spiking` do, and None is always the same.
         """
         s = self._start(x, s)
         key = jax.random.key(0) if key is None else key
         return _settled((theta, x), jax.lax.stop_gradient(s), key, self)
 
+    @entrance
     def settle(self, theta: Theta, x: Data, s: State | None = None) -> tuple[State, Info]:
         """The same states, and how they settled: to see whether they converged. Not to be differentiated."""
         return self.free(self.F, theta, (x, None), 0.0, self._start(x, s))
@@ -108,7 +110,7 @@ def layer(
     if isinstance(energy, System):
         raise InputError(f"energy={energy!r} is a total energy: give its energy alone, the cost is what comes behind")
     F = Total(energy, Pull(), space=space)
-    require_energy(F, "A layer")
+    require_energy(F, "A layer", "give an energy, as Hopfield with symmetric weights")
     if callable(nudge.beta):
         raise InputError(f"nudge={nudge!r} has a schedule, and a layer counts no minibatches: give a number as beta")
     for part in (nudge, free, nudged):
@@ -119,10 +121,15 @@ def layer(
     return Layer(F, nudge, free, nudged)
 
 
+def drawn(key: Key) -> Array:
+    """Two keys for what relaxations draw, in the free and in the nudged phases."""
+    return jax.random.split(jax.random.fold_in(key, DRAW))
+
+
 @eqx.filter_custom_vjp
 def _settled(given: tuple[Theta, Data], s: State, key: Key, layer: Layer) -> State:
     theta, x = given
-    return layer.free.settle(layer.F, theta, (x, None), 0.0, s)[0]
+    return layer.free.with_key(drawn(key)[0]).settle(layer.F, theta, (x, None), 0.0, s)[0]
 
 
 @_settled.def_fwd
@@ -141,10 +148,11 @@ def pulled_back(
     energy: Energy, theta: Theta, x: Data, s: State, g: State, nudge: Nudge, nudged: Relaxation, key: Key
 ) -> tuple[tuple[Theta, Data], Info]:
     """The cotangents of θ and x, given those g of the free states s; and how the nudged phases settled."""
-    size = jnp.max(jnp.stack([jnp.max(jnp.abs(u)) for u in jax.tree.leaves(g)]))
+    size = jnp.max(jnp.stack([jnp.max(jnp.abs(u), initial=0.0) for u in jax.tree.leaves(g)]))
     unit = jax.tree.map(lambda u: u / jnp.where(size > 0, size, 1), g)
     beta, w = nudge(key)
-    states, info = nudged_states(nudged, nudge, Total(energy, Pull()), theta, (x, unit), beta, s)
+    F = Total(energy, Pull())
+    states, info = nudged_states(nudged.with_key(drawn(key)[1]), nudge, F, theta, (x, unit), beta, s)
 
     def contrast(given: tuple[Theta, Data]) -> Array:
         of_batch = jax.vmap(energy, in_axes=(None, 0, 0))

@@ -13,7 +13,7 @@ from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge
 from eqprop.relax.base import check_batch
-from eqprop.rule.equilibrium import READ, Settled, TwoPhase, nudged_states
+from eqprop.rule.equilibrium import DRAW, READ, Settled, TwoPhase, nudged_states
 from eqprop.total import System, TotalEnergy, system
 from eqprop.types import Array, Data, Key, State, Theta
 
@@ -78,8 +78,9 @@ def tune_nudge(
     check_batch(F, v, s)
     rule = rule.at(0)
     tried = np.asarray([rule.nudge.beta * 2.0**k for k in OCTAVES] if betas is None else betas, float)
-    if tried.ndim != 1 or len(tried) < 3 or not (np.diff(np.abs(tried)) > 0).all() or not np.isfinite(tried).all():
-        raise InputError(f"betas={betas!r}: give three or more strengths in rising order")
+    rising = tried.ndim == 1 and len(tried) >= 3 and (np.diff(np.abs(tried), prepend=0.0) > 0).all()
+    if not rising or not np.isfinite(tried).all():
+        raise InputError(f"betas={betas!r}: give three or more strengths in rising order, none of them 0")
     key = jax.random.key(0) if key is None else key
     moved, noise, size = map(np.asarray, _ladder(rule, F, theta, v, s, key, jnp.asarray(tried)))
     # Two readings differ by the noise of both, and so do the gradients of two β.
@@ -100,15 +101,19 @@ def _ladder(
     rule: TwoPhase, F: System, theta: Theta, v: Data, s: State, key: Key, betas: Array
 ) -> tuple[Array, Array, Array]:
     """‖g_j − g_{j−1}‖, ‖g_j − g'_j‖ and ‖g_j‖, one β after the other."""
-    free = rule.free.settle(F, theta, v, 0.0, s)[0]
-    rested = rule.free.all_steps().settle(F, theta, v, 0.0, free)[0]
-    longer = rule.nudged.all_steps()
+    drawn = jax.random.split(jax.random.fold_in(key, DRAW), 4)
+    free = rule.free.with_key(drawn[0]).settle(F, theta, v, 0.0, s)[0]
+    rested = rule.free.with_key(drawn[1]).all_steps().settle(F, theta, v, 0.0, free)[0]
+    G, u = rule.second(F, theta, v, free)
+    nudged, longer = rule.nudged.with_key(drawn[2]), rule.nudged.all_steps()
 
     def one(before: Theta, beta: Array) -> tuple[Theta, tuple[Array, Array, Array]]:
         nudge = eqx.tree_at(lambda nudge: nudge.beta, rule.nudge, beta)
         beta_k, w = nudge(key)
-        states = nudged_states(rule.nudged, nudge, F, theta, v, beta_k, free)[0]
-        again = jax.vmap(lambda b, u: longer.settle(F, theta, v, b, u)[0])(beta_k, states)
+        states = nudged_states(nudged, nudge, G, theta, u, beta_k, free)[0]
+        again = jax.vmap(lambda b, s, key: longer.with_key(key).settle(G, theta, u, b, s)[0])(
+            beta_k, states, jax.random.split(drawn[3], len(beta_k))
+        )
 
         def gradient(states: State, s_free: State, key: Key) -> Theta:
             if nudge.uses_free:

@@ -1,7 +1,6 @@
 """F, the total energy, and all that relaxations and rules may ask of it (section 3)."""
 
 import abc
-import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.boundary import is_numeric, short
+from eqprop.boundary import one_number, require_arguments, short
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
@@ -181,9 +180,7 @@ class Plain(System):
                 f"F={short(self.function)} does not do without a target, which is None to predict ({error}): leave the "
                 "cost out where it is None, or give trainer.predict(theta, (x, y)) any y, which does nothing at β = 0"
             ) from error
-        if not is_numeric(value) or jnp.shape(value):
-            raise InputError(f"F={short(self.function)} gave {short(value)} for one example: it must give one number")
-        return value  # pyright: ignore[reportReturnType]  (a number of Python will do)
+        return one_number(value, "F", self.function)
 
     @property
     def space(self) -> Space:
@@ -221,19 +218,10 @@ def system(
         raise InputError(f"F={F!r} is an energy without a cost: give Total(energy, cost), e.g. with SquaredError()")
     if not callable(F):
         raise InputError(f"F={F!r} cannot be called: give a function F(theta, v, beta, s)")
-    if isinstance(F, type) or not _takes_four(F):
-        raise InputError(f"F={short(F)} is not called with four values: give a function F(theta, v, beta, s)")
+    if isinstance(F, type):
+        raise InputError(f"F={short(F)} is a class: give a function F(theta, v, beta, s)")
+    require_arguments(F, "F", "theta", "v", "beta", "s")
     return Plain(F, Space() if space is None else space, predict, project)
-
-
-def _takes_four(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(*"tvbs")
-    except TypeError:
-        return False
-    except ValueError:  # of some functions in C nothing is known
-        return True
-    return True
 
 
 def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
@@ -288,10 +276,10 @@ def require_finite(v: Data) -> None:
             raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
 
 
-def require_energy(F: System, rule: str) -> None:
+def require_energy(F: System, rule: str, remedy: str = "take VectorField") -> None:
     """Refuse a vector field, for rules that compare or sample energies."""
     if not F.conservative:
-        raise InputError(f"{rule} needs an energy, and F={F!r} settles along a vector field: take VectorField")
+        raise InputError(f"{rule} needs an energy, and F={_in_short(F)} settles along a vector field: {remedy}")
 
 
 def energy_of(F: TotalEnergy) -> Callable[[Theta, Data, State], Any]:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.boundary import CHECKED
+from eqprop.boundary import CHECKED, require_arguments
 from eqprop.cost import Clampable, Cost, Curved, PlainCost
 from eqprop.energy.base import Blockwise, Energy, PlainEnergy, Reversible
 from eqprop.errors import InputError
@@ -43,6 +43,10 @@ class Total(System):
                 raise InputError(f"{role}={part!r} cannot be called: give a function {signature}")
         if isinstance(energy, Energy) and space is not None:
             raise InputError(f"energy={energy!r} says itself what its states are: leave `space` out")
+        if not isinstance(energy, Energy):
+            require_arguments(energy, "energy", "theta", "x", "s")
+        if not isinstance(cost, Cost):
+            require_arguments(cost, "cost", "theta", "y", "s")
         self.energy = energy if isinstance(energy, Energy) else PlainEnergy(energy, space or Space())
         self.cost = cost if isinstance(cost, Cost) else PlainCost(cost)
 
@@ -51,6 +55,12 @@ class Total(System):
         if y is None:
             return self.energy(theta, x, s)
         return self.energy(theta, x, s) + beta * self.cost(theta, y, s)
+
+    def cost_at(self, theta: Theta, v: tuple[Data, Data], s: State) -> Scalar:
+        """C(θ, y, s), which needs a target."""
+        if v[1] is None:
+            raise InputError("the targets are None, and the cost compares with them: give v = (inputs, targets)")
+        return super().cost_at(theta, v, s)
 
     @property
     def conservative(self) -> bool:
@@ -73,7 +83,8 @@ class Total(System):
         field = self.energy.field(theta, x, s)
         if y is None:
             return field
-        pull = jax.grad(self.cost, argnums=2)(theta, y, s)
+        smooth = any(jnp.iscomplexobj(u) for u in jax.tree.leaves(s))
+        pull = jax.grad(self.cost, argnums=2, holomorphic=smooth)(theta, y, s)
         return jax.tree.map(lambda f, p: f - beta * p, field, pull)
 
     def predict(self, theta: Theta, v: Data, s: State) -> Array:

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import require_arguments
 from eqprop.errors import InputError
 from eqprop.train.feed import Batch, Feed, Window, checked
 from eqprop.types import Any, Array, Data, Int, Key
@@ -34,6 +35,10 @@ class Stream(Feed):
             if not isinstance(value, int) or value < 1:
                 raise InputError(f"{name}={value!r}: give a positive whole number")
         v = checked(v)
+        if not len(jax.tree.leaves(v)[0]):
+            raise InputError("the data have no examples: give one or more")
+        if move is not None:
+            require_arguments(move, "move", "t", "v")
         self.v = jax.tree.map(jnp.asarray, v)
         self.dwell, self.move, self.batches, self.slots = dwell, move, batches, lanes
 

@@ -10,7 +10,7 @@ import optax
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from eqprop.boundary import CHECKED, entrance
+from eqprop.boundary import CHECKED, entrance, require_arguments
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
@@ -83,6 +83,8 @@ class Trainer(eqx.Module):
             raise InputError(f"rule={self.rule!r} is no rule: give one of eqprop.rule, as EquilibriumPropagation()")
         if taken := sorted({"cost", *self.rule.measures} & self.metrics.keys()):
             raise InputError(f"metrics={sorted(self.metrics)}: {taken[0]!r} is measured already, choose another name")
+        for name, metric in self.metrics.items():
+            require_arguments(metric, f"metrics[{name!r}]", "theta", "v", "s")
         self.rule.check(self.F)
         if self.mesh is not None:
             check_mesh(self.mesh)
@@ -336,6 +338,10 @@ def _settle(
 def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:
     functions = {"cost": trainer.F.cost_at} | dict(trainer.metrics)
     values = {name: jax.vmap(function, in_axes=(None, 0, 0))(theta, v, s) for name, function in functions.items()}
+    for name, value in values.items():
+        if value.shape != weight.shape:
+            shape = value.shape[1:]
+            raise InputError(f"metric {name!r} gave an array of shape {shape} for one example: it must give one number")
     return _total(values, weight)
 
 
