@@ -71,7 +71,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a name that is none": (lambda: data.load(3), "load: name=3 is not a text"),  # pyright: ignore
     "a bound of words": (lambda: ep.Space(3, low="x"), "low='x': a bound is a number"),
     "a circuit of another form": (lambda: ep.Resistive.skip(3, 4, 2), "Resistive.skip: circuits are made by layered"),
-    "a function of other values": (lambda: ep.Gradient(3)(BLOCK, THETA, (X, Y), 0.0, NET.rest(4)), "cannot be called as"),  # pyright: ignore
+    "a function of other values": (
+        lambda: ep.Gradient(3)(BLOCK, THETA, (X, Y), 0.0, NET.rest(4)),
+        "cannot be called as",
+    ),  # pyright: ignore
     "a class for a function": (lambda: ep.Gradient(3)(int, THETA, (X, Y), 0.0, NET.rest(4)), "is a class"),  # pyright: ignore
     "complex weights": (lambda: settle(jax.tree.map(lambda w: w + 0j, THETA)), "which are complex numbers: give real"),
     "complex weights, or a state": (
