@@ -311,6 +311,7 @@ SPOILT = {
     "evaluate, a file": (intact, "evaluate file", "file is not the folder of a run", CONFIG),
     "evaluate, nothing": (intact, "evaluate", "evaluate", "the folder of the run"),
     "a name of half a character": (intact, "bench check --report \ud800", r"'\ud800' has half", "give whole ones"),
+    "seeds without end": (intact, f"reproduce layers --seeds {2**63}", f"seeds={2**63}", "up to 1000"),
     "a name that is too long": (intact, f"train --resume {'x' * 300}", "File name too long", "config.json"),
     "unknown data set": (intact, "train emnist", "'emnist'", "fashion"),
     "unknown data set, fetch": (intact, "data fetch emnist", "emnist", "fashion"),

@@ -4,13 +4,14 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from command import run
-from eqprop import InputError
+from eqprop import InputError, Run
+from eqprop.cli.folders import chosen_folder
 from eqprop.data import cache
 from eqprop.data.registry import FILE_SETS
 from eqprop.store.lock import locked
@@ -91,6 +92,29 @@ def test_a_lock_is_of_one_thread_and_let_go_whatever_happens(tmp_path: Path) -> 
     another()
     assert len(found) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "make", [lambda folder: Run.create(folder, {}), lambda folder: chosen_folder(folder, None, "")]
+)
+def test_half_a_file_that_a_kill_left_before_the_first_was_whole_is_no_content(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    half = tmp_path / ".config.json.abc.part"
+    half.write_text("{")
+    (tmp_path / "mine").touch()
+    with pytest.raises(InputError, match="is not empty"):
+        make(tmp_path)
+    assert half.exists()
+    (tmp_path / "mine").unlink()
+    make(tmp_path)
+    assert not half.exists()
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot make the folder .*below: Not a directory"):
+        chosen_folder(tmp_path / "file" / "below", None, "")
 
 
 def test_two_that_fetch_the_same_data_do_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

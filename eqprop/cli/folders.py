@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 
 from eqprop.errors import InputError
+from eqprop.store.lock import locked, require_empty
 
 
 def fresh_folder(name: str) -> Path:
@@ -21,7 +22,10 @@ def chosen_folder(run_dir: Path | None, resume: Path | None, name: str) -> Path:
     if resume is not None:
         return resume
     folder = run_dir or fresh_folder(name)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is not an empty folder: choose another, or go on with --resume {folder}")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            require_empty(folder)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from error
     return folder

@@ -48,6 +48,18 @@ def locked(folder: Path, wait: Callable[[str], None] | None = None) -> Iterator[
         os.close(descriptor)
 
 
+def require_empty(folder: Path) -> None:
+    """Refuse a folder that has something in it; half a file that a kill left behind before the first was whole is none.
+
+    Whoever asks has locked it: such a half is nobody's, and is removed.
+    """
+    halves = [*folder.glob(".*.json.*.part")]
+    if {*folder.iterdir()} - {*halves, folder / NAME}:
+        raise InputError(f"the folder {folder} is not empty: choose another, or go on with --resume {folder}")
+    for half in halves:
+        half.unlink()
+
+
 def _acquired(path: Path, wait: Callable[[str], None] | None) -> int:
     """The descriptor of the lock file, locked, with a word about this process in it."""
     assert fcntl is not None

@@ -21,8 +21,7 @@ from eqprop.boundary import entrance
 from eqprop.errors import InputError
 from eqprop.store import checkpoint
 from eqprop.store.atomic import to_json, write_atomic, write_json
-from eqprop.store.lock import NAME as LOCK
-from eqprop.store.lock import locked
+from eqprop.store.lock import locked, require_empty
 from eqprop.store.model import told
 from eqprop.store.reading import read_json, read_json_lines
 from eqprop.train import Trainer, TrainState
@@ -63,15 +62,12 @@ class Run:
 
     @classmethod
     def create(cls, folder: str | Path, config: dict[str, Any]) -> "Run":
-        """A new run in a folder that is new or empty."""
+        """A new run in a folder that is new or empty, but for what a kill in the middle of this left behind."""
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder):
-                if any(path.name != LOCK for path in folder.iterdir()):
-                    raise InputError(
-                        f"the folder {folder} is not empty: choose another, or go on with --resume {folder}"
-                    )
+                require_empty(folder)
                 cls(folder).write_config(config)
         except OSError as error:
             raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from eqprop import data
 from eqprop.errors import InputError
+from eqprop.store.ranges import Seeds, check_options
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
 from eqprop.study.methods import METHODS, PER_BLOCK
@@ -35,9 +36,10 @@ class Question(Study):
     epochs: int = 8
     train: int | None = None
     rates: tuple[float, ...] = (0.001, 0.002)
-    seeds: int = 1
+    seeds: Seeds = 1
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.blocks < 1 or self.seeds < 1 or not self.rates:
             raise InputError(f"blocks={self.blocks}, seeds={self.seeds}, rates={self.rates}: give one of each or more")
         for run in self.runs():

@@ -22,6 +22,7 @@ from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.relax import Block
 from eqprop.rule import EquilibriumPropagation
+from eqprop.store.ranges import Seeds, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.pages import answered, mean_and_deviation
 from eqprop.total import Total
@@ -69,9 +70,10 @@ class Question(Study):
     lanes: int = 20
     dwell: int = 4
     hidden: int = 128
-    seeds: int = 2
+    seeds: Seeds = 2
 
     def __post_init__(self) -> None:
+        check_options(self)
         if min(self.still, self.drift) < 4 * self.piece or self.still % self.piece or self.drift % self.piece:
             raise InputError(
                 f"still={self.still}, drift={self.drift}: give multiples of piece={self.piece}, from the fourth on"
