@@ -117,6 +117,11 @@ class OutputCost(Cost, Curved):
     def take(self, y: Data, space: Space) -> Data:
         """One-hot rows of labels that are whole numbers from 0; a column of the targets of a single output."""
         y, shape = np.asarray(y), self.outputs(space)
+        if y.ndim > 1 and y.shape[1:] != shape:
+            labels = "; of labels in a column give y.ravel()" if y.shape[1:] == (1,) else ""
+            raise InputError(
+                f"targets of shape {y.shape[1:]} do not fit {self.where} of {shape}: give one-hot rows{labels}"
+            )
         if y.ndim != 1 or len(shape) != 1:
             return y
         if shape == (1,):

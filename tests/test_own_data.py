@@ -50,9 +50,21 @@ class Foreign:
         (pd.DataFrame(ROWS), pd.Series(LABELS)),
         (Foreign(PIXELS), Foreign(np.array(LABELS))),
         (ROWS.tolist(), LABELS),
+        (list(PIXELS), list(np.array(LABELS))),
+        (tuple(map(Foreign, PIXELS)), LABELS),
         (ROWS.reshape(3, 2, 2), np.array(LABELS, bool)),
     ],
-    ids=["bytes and labels", "as they are", "JAX", "pandas", "DLPack", "lists", "images"],
+    ids=[
+        "bytes and labels",
+        "as they are",
+        "JAX",
+        "pandas",
+        "DLPack",
+        "lists",
+        "list of images",
+        "tuple of tensors",
+        "images",
+    ],
 )
 def test_data_are_understood_as_they_come(x: Any, y: Any) -> None:
     taken = ep.examples(F, x, y)
@@ -87,6 +99,9 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
     [
         (ROWS, [1, 0, 2], "label 2, where labels go from 0 to 1"),
         (ROWS, ["cat", "dog", "cat"], "return_inverse"),
+        (ROWS, [[1], [0], [1]], r"give y\.ravel\(\)"),
+        ([PIXELS[0], PIXELS[0][:1]], None, r"2 shapes, \(2, 2\), \(1, 2\)"),
+        (None, LABELS, "give one array"),
         (ROWS, [1, 0], "3 inputs and 2 targets"),
         (PIXELS.astype(float), LABELS, "x / 255"),
         (PIXELS.tolist(), LABELS, "x / 255"),
@@ -99,6 +114,9 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
     ids=[
         "label",
         "words",
+        "column",
+        "images of several sizes",
+        "nothing",
         "lengths",
         "bytes as floats",
         "bytes as whole numbers",
@@ -290,3 +308,8 @@ def test_records_reach_whatever_keeps_track_of_experiments(sink: Kept) -> None:
 def test_a_sink_that_keeps_nothing_is_refused() -> None:
     with pytest.raises(ep.InputError, match="SummaryWriter"):
         ep.track(print)
+
+
+def test_a_folder_is_no_file_to_save_in(tmp_path: Path) -> None:
+    with pytest.raises(ep.InputError, match="is a folder"):
+        ep.save(tmp_path, TRAINER, THETA)

@@ -1,6 +1,6 @@
 """Layers and the synapses between them: what an energy lives on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
@@ -274,8 +274,11 @@ class Graph:
     def take(self, x: Any) -> Any:
         """Inputs of a batch in the shape of the input layer, and bytes as numbers from 0 to 1.
 
-        Images become rows where the layer is a vector, and the other way round; channels that come first come last.
+        Images become rows where the layer is a vector, and the other way round; channels that come first come last. A
+        list of arrays has one example in each.
         """
+        if x is None or isinstance(x, list | tuple):
+            x = _stacked(x or [])
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
@@ -418,6 +421,17 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
     unreached = set(shapes) - {layer for synapse in synapses for layer in (synapse.pre, synapse.post)}
     if unreached:
         raise InputError(f"no synapse reaches layer {sorted(unreached)[0]!r}: join it or drop it")
+
+
+def _stacked(x: Sequence[Any]) -> np.ndarray:
+    """One array of the examples in a list."""
+    shapes = dict.fromkeys(np.shape(one) for one in x)
+    if len(shapes) != 1:
+        told = ", ".join(map(str, [*shapes][:3])) or "none at all"
+        raise InputError(
+            f"x has examples of {len(shapes)} shapes, {told}: give one array, or a list of arrays of one shape"
+        )
+    return np.stack(x)
 
 
 def _biased(b: Array, rho: Array) -> Scalar:

@@ -83,7 +83,7 @@ class ContinualEquilibriumPropagation(Nudged):
             rates = jax.tree.map(lambda rate, part: jax.tree.map(lambda _: rate, part), self.rate, theta)
             fits = jax.tree.map(lambda rate, w: jnp.shape(rate) in ((), jnp.shape(w)), rates, theta)
         except ValueError:  # of another structure
-            fits = False
+            rates, fits = None, False
         if not all(jax.tree.leaves(fits)):
             raise InputError(f"rate={short(self.rate)}: give one number, or a tree like θ or the top of one")
         return rates

@@ -56,6 +56,10 @@ def save(
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} to save {path.name} in: make it first")
+    if path.is_dir():
+        raise InputError(
+            f"path={str(path)!r} is a folder: give the name of a file, as {str(path / 'network.safetensors')!r}"
+        )
     checkpoint.save(path, _weights(theta), told(trainer, _weights(theta)) | {"notes": notes or {}})
 
 

@@ -242,7 +242,7 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
     """
     F = system(F)
     x, y = as_arrays((x, y))
-    if y is not None and len(x) != len(y):
+    if x is not None and y is not None and len(x) != len(y):
         raise InputError(f"{len(x)} inputs and {len(y)} targets: give one for each")
     v = F.take((x, y))
     require_finite(v)

@@ -17,7 +17,7 @@ from eqprop.train.feed import Feed, checked
 from eqprop.train.layout import agreed
 from eqprop.train.trainer import Trainer, TrainState, settling_of, starts
 from eqprop.train.watch import Watch
-from eqprop.types import Data, Theta
+from eqprop.types import Data, HowMany, Theta
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
 STILL = 0.999  # of the cost before: an epoch that ends above has not learned, and is looked into
@@ -42,7 +42,7 @@ def fit(
     feed: Feed,
     valid: Data | None = None,
     *,
-    epochs: int,
+    epochs: HowMany,
     seconds: float = 0.0,
     enough: Callable[[dict[str, float]], bool] = lambda _: False,
     observe: Callable[[Progress], None] = lambda _: None,
