@@ -59,19 +59,24 @@ class Boxed:
         return Total(self.roomy, Excess(excess=excess))
 
     def init(self, rng: np.random.RandomState, drive: float) -> Theta:
-        """Weights in half of Glorot & Bengio's range, and those of the inputs in a range that follows from `drive`.
+        """Weights in half of Glorot & Bengio's range; those of the inputs in three times the range, or more.
 
-        drive: the standard deviation of what the inputs together give a unit, where features are independent.
+        The inputs are standard deviations divided by three, which three times the range makes up for.
 
-        Hidden biases are in (−1, 1). So for any number of features some hidden units are at an end of the box and some
-        are not: between its ends the network is linear.
+        drive: with independent features, what the inputs give a unit has at least this standard deviation, however few
+            they are.
+
+        Hidden biases are in (−1, 1). So for any input some hidden units are at an end of the box: between its ends the
+        network is linear.
         """
         theta: Theta = {"W": {}, "b": {}}
         for synapse in self.net.synapses:
             before, after = (self.net.sizes[layer] for layer in (synapse.pre, synapse.post))
-            limit = 0.5 * np.sqrt(6 / (before + after))
-            if synapse.pre == "input":  # whose standard deviation is 1/WIDTH, and that of the weights limit/√3
-                limit = drive * WIDTH * np.sqrt(3 / before)
+            limit = np.sqrt(6 / (before + after))
+            if synapse.pre == "input":  # weights within ±limit have a standard deviation of limit/√3
+                limit = WIDTH * max(limit, drive * np.sqrt(3 / before))
+            else:
+                limit *= 0.5
             theta["W"][synapse.name] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
         for layer, size in self.net.free.items():
             bias = rng.uniform(-1, 1, size) if layer != "output" else np.zeros(size)
