@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import joblib
 import numpy as np
 import pandas as pd
@@ -35,6 +36,8 @@ from sklearn.utils.estimator_checks import (
 
 import eqprop as ep
 from eqprop.sklearn import EqPropClassifier, EqPropRegressor, auto
+from eqprop.sklearn.boxed import WIDTH, Boxed
+from eqprop.sklearn.excess import Excess
 from eqprop.sklearn.rows import drawn, in_order, minibatches, room
 from marks import slow
 
@@ -295,7 +298,8 @@ def test_a_noisy_loss_does_not_end_training_before_the_rate_has_fallen() -> None
 
 @given(st.integers(1, 10**8))
 def test_automatic_settings_are_allowed_and_do_the_less_the_more_examples_there_are(n: int) -> None:
-    rules = (auto.nudge, auto.decay, auto.epochs)
+    rules = (auto.nudge, auto.decay, auto.excess, auto.epochs)
+    assert 0 < auto.excess(n) <= 1
     values = {
         "beta": auto.nudge(n),
         "alpha": auto.decay(n),
@@ -305,7 +309,37 @@ def test_automatic_settings_are_allowed_and_do_the_less_the_more_examples_there_
     EqPropClassifier(**values)._validate_params()
     assert all(rule(2 * n) <= rule(n) for rule in rules)
     assert auto.minibatch(2 * n) >= auto.minibatch(n) == room(auto.minibatch(n))
-    assert [auto.chosen(7, rule, n) for rule in rules] == [7, 7, 7]
+    assert [auto.chosen(7, rule, n) for rule in rules] == [7, 7, 7, 7]
+
+
+@given(st.floats(-1, 1), st.sampled_from([-0.5, 0.5]), st.floats(0, 1))
+def test_an_output_beyond_its_target_counts_less(output: float, target: float, excess: float) -> None:
+    """The squared error at an excess of 1, scikit-learn's squared hinge loss at 0, and between them in between."""
+    s, y = {"output": jnp.array([output])}, jnp.array([target])
+    squared = float(ep.SquaredError()({}, y, s))
+    hinge = max(0.0, 0.5 - np.sign(target) * output) ** 2 / 2
+    expected = excess * squared + (1 - excess) * hinge
+    assert float(Excess(excess=excess)({}, y, s)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("beta", [-0.5, 0.5])
+def test_an_output_beyond_its_target_bends_the_energy_no_more_than_is_said(beta: float) -> None:
+    """β C bends by β on one side of a target and by β · excess on the other, by finite differences."""
+    cost, step = Excess(excess=0.25), 0.05
+
+    def energy(output: float) -> float:
+        return beta * float(cost({}, jnp.array([0.5]), {"output": jnp.array([output])}))
+
+    bends = [(energy(at + step) - 2 * energy(at) + energy(at - step)) / step**2 for at in (0.2, 0.8)]
+    assert sorted(bends) == pytest.approx(sorted([beta, 0.25 * beta]), abs=1e-3)
+    assert float(cost.curvature({}, beta)["output"]) == pytest.approx(max(bends), abs=1e-3)
+
+
+@pytest.mark.parametrize(("features", "heard"), [(2, 0.7), (30, 0.7), (800, (2 * 800 / 1800) ** 0.5)])
+def test_first_weights_drive_hidden_units_by_glorots_range_but_not_too_little(features: int, heard: float) -> None:
+    rng = np.random.RandomState(0)
+    W = Boxed((features, 1000, 1)).init(rng, drive=0.7)["W"]["input-hidden"]
+    assert (rng.normal(size=(500, features)) / WIDTH @ W).std() == pytest.approx(heard, rel=0.1)
 
 
 def test_examples_of_earlier_calls_count_for_what_is_automatic() -> None:

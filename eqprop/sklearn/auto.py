@@ -20,6 +20,15 @@ def decay(r: float) -> float:
     return min(0.1, 2.5 / r)
 
 
+def excess(r: float) -> float:
+    """What the squared error of an output that goes beyond its target counts in a classifier: 50/r, but at most 1.
+
+    Counted in full, it pulls every example to the target, which keeps the network simple. Counted little, it leaves the
+    weights to examples that are not yet classified well.
+    """
+    return min(1.0, 50 / r)
+
+
 def minibatch(n: int) -> int:
     """Examples in a minibatch: n/128, rounded up to a power of two, at least 32 and at most 256."""
     return min(256, max(32, room(n) // 128))

@@ -10,11 +10,11 @@ import numpy as np
 import optax
 
 from eqprop.compile import compiled
-from eqprop.cost import SquaredError
 from eqprop.energy import ARCHITECTURES, Hopfield, Lateral, Synapse, hard_tanh
 from eqprop.nudge import Symmetric
 from eqprop.relax import Block, Gradient, Relaxation
 from eqprop.rule import EquilibriumPropagation
+from eqprop.sklearn.excess import Excess
 from eqprop.sklearn.rows import minibatches, padded, room
 from eqprop.total import Total
 from eqprop.train import Arrays, Trainer, TrainState
@@ -54,36 +54,43 @@ class Boxed:
         first, *hidden, last = self.sizes
         return _network(self.architecture, room(first, 8), *hidden, room(last, 4))
 
-    @property
-    def F(self) -> Total:
-        """The network that runs, with half the squared error as its cost."""
-        return Total(self.roomy, SquaredError())
+    def F(self, excess: float = 1.0) -> Total:
+        """The network that runs, with half the squared error as its cost; `excess` weighs what goes beyond a target."""
+        return Total(self.roomy, Excess(excess=excess))
 
-    def init(self, rng: np.random.RandomState) -> Theta:
-        """Weights in half of Glorot & Bengio's range; those of the inputs in three times the range.
+    def init(self, rng: np.random.RandomState, drive: float) -> Theta:
+        """Weights in half of Glorot & Bengio's range; those of the inputs in three times the range, or more.
 
-        The inputs are standard deviations divided by three, which the wider range makes up for. Hidden biases are in
-        (−1, 1), so that for any input some hidden units are at an end of the box: between its ends the network is
-        linear.
+        The inputs are standard deviations divided by three, which three times the range makes up for.
+
+        drive: with independent features, what the inputs give a unit has at least this standard deviation, however few
+            they are.
+
+        Hidden biases are in (−1, 1). So for any input some hidden units are at an end of the box: between its ends the
+        network is linear.
         """
         theta: Theta = {"W": {}, "b": {}}
         for synapse in self.net.synapses:
             before, after = (self.net.sizes[layer] for layer in (synapse.pre, synapse.post))
-            limit = np.sqrt(6 / (before + after)) * (WIDTH if synapse.pre == "input" else 0.5)
+            limit = np.sqrt(6 / (before + after))
+            if synapse.pre == "input":  # weights within ±limit have a standard deviation of limit/√3
+                limit = WIDTH * max(limit, drive * np.sqrt(3 / before))
+            else:
+                limit *= 0.5
             theta["W"][synapse.name] = rng.uniform(-limit, limit, synapse.shape).astype(np.float32)
         for layer, size in self.net.free.items():
             bias = rng.uniform(-1, 1, size) if layer != "output" else np.zeros(size)
             theta["b"][layer] = bias.astype(np.float32)
         return theta
 
-    def trainer(self, beta: float) -> Trainer:
+    def trainer(self, beta: float, excess: float = 1.0) -> Trainer:
         """Equilibrium Propagation with a symmetric nudge and AdamW."""
         depth = len(self.sizes) - 1
         free, nudged = Block(steps=2 * depth + 2), Block(steps=depth + 1, order="backward")
         if self._lateral:
             free, nudged = (Gradient(steps=round(time / EPSILON), epsilon=EPSILON) for time in (7 * depth, depth))
         rule = EquilibriumPropagation(Symmetric(float(beta)), free, nudged)
-        return Trainer(self.F, rule, OPTIMIZER)
+        return Trainer(self.F(excess), rule, OPTIMIZER)
 
     def grown(self, theta: Theta) -> Theta:
         """θ of the network that runs."""
@@ -112,6 +119,7 @@ class Boxed:
         epochs: Iterable[tuple[float, np.ndarray]],
         *,
         beta: float,
+        excess: float,
         batch_size: int,
         alpha: float,
     ) -> Iterator[tuple[TrainState, float]]:
@@ -121,7 +129,7 @@ class Boxed:
         v: inputs and targets.
         epochs: for each epoch, the learning rate and the numbers of its examples in order.
         """
-        rows, trainer = room(len(v[0])), self.trainer(beta)
+        rows, trainer = room(len(v[0])), self.trainer(beta, excess)
         x, y = (padded(a.astype(np.float32), (rows, layer)) for a, layer in zip(v, self._ends, strict=True))
         feed = Drawn(jax.device_put((x, y)), batch_size)
         begin = state = _begin(trainer, self.grown(theta))
@@ -141,7 +149,7 @@ class Boxed:
             grown = jax.tree.map(lambda a: a.astype(float), self.grown(theta))
             for first in range(0, len(x), ROWS):
                 part = padded(x[first : first + ROWS].astype(float), (ROWS, self._ends[0]))
-                found.append(np.asarray(_settled(settled, self.F, grown, part)))
+                found.append(np.asarray(_settled(settled, self.F(), grown, part)))
         return np.concatenate(found)[: len(x), : self.sizes[-1]]
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from eqprop.errors import InputError
+from eqprop.sklearn import auto
 from eqprop.sklearn.boxed import Theta
 from eqprop.sklearn.network import Network
 
@@ -27,13 +28,15 @@ class EqPropClassifier(ClassifierMixin, Network):
     """A classifier that settles: a Hopfield network, trained by Equilibrium Propagation.
 
     Its units are in [−1, 1] (`hard_tanh`). Features may have any units: they are standardised, and three standard
-    deviations reach the ends of the box. Each class has an output, or two classes one, with the targets ±½.
+    deviations reach the ends of the box. Each class has an output, or two classes one, with the targets ±½. The cost is
+    half the squared error, in which outputs beyond their targets, as 0.7 for ½, count 50/r for r training examples per
+    feature, but at most 1.
 
     hidden_layer_sizes: units of each hidden layer; () for none.
     architecture: "layered", where each layer is joined to the next; "skip", where every layer is joined to the
         output as well; or "fully-connected", where every unit is joined to every other, with one hidden layer.
-    beta: the strength of the symmetric nudge (β and −β), below 1. "auto": ½, and ½ √(50/r) from r = 50 training
-        examples per feature on, but at least 0.1. Here and for `alpha`, examples of earlier calls count, too.
+    beta: the strength of the symmetric nudge (β and −β), below 1. "auto": ½, and ½ √(50/r) from r = 50 on, but at
+        least 0.1. In r, examples of earlier calls count, too.
     alpha: weight decay (AdamW's). "auto": 2.5/r, but at most 0.1.
     batch_size: examples in a minibatch. "auto": n/128 for n examples, rounded up to a power of two, at least
         32 and at most 256.
@@ -48,8 +51,8 @@ class EqPropClassifier(ClassifierMixin, Network):
     class_weight: {class: weight}, or "balanced" for weights inversely proportional to a class's number of examples.
 
     Fitting finds `classes_`, `theta_` (weights and biases, as `network_` has them), `mean_` and `scale_` of the
-    features, `n_iter_`, `loss_curve_` (the mean cost ½‖output − target‖² of each epoch), `validation_scores_` with
-    `early_stopping`, `temperature_`, and scikit-learn's `n_features_in_` and `feature_names_in_`.
+    features, `n_iter_`, `loss_curve_` (the mean cost of each epoch), `validation_scores_` with `early_stopping`,
+    `temperature_`, and scikit-learn's `n_features_in_` and `feature_names_in_`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -62,6 +65,7 @@ class EqPropClassifier(ClassifierMixin, Network):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     classes_: np.ndarray
+    _drive: ClassVar[float] = 0.7
     _found: ClassVar[dict[str, Any]] = Network._found | {"classes_": np.ndarray, "temperature_": float}
 
     def __init__(
@@ -174,6 +178,9 @@ class EqPropClassifier(ClassifierMixin, Network):
 
     def _aims(self, rows: np.ndarray) -> np.ndarray:
         return TARGET * (2 * rows - 1)
+
+    def _excess(self, r: float) -> float:
+        return auto.excess(r)
 
     def _scores(self, outputs: np.ndarray) -> np.ndarray:
         """A column for each class."""

@@ -66,6 +66,7 @@ class Network(BaseEstimator):
     scale_: np.ndarray
     loss_curve_: list[float]
     validation_scores_: list[float]
+    _drive: ClassVar[float]  # see `Boxed.init`
     _architecture: str = "layered"  # of the network that was fitted; older files lack it
 
     def __init__(
@@ -110,6 +111,10 @@ class Network(BaseEstimator):
     def _aims(self, rows: np.ndarray) -> np.ndarray:
         """The targets of the outputs for these rows, within the box."""
         raise NotImplementedError
+
+    def _excess(self, r: float) -> float:
+        """What the squared error of an output beyond its target counts, for r examples per feature."""
+        return 1.0
 
     def _goodness(self, theta: Theta, X: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> float:
         """The score of weights and biases θ on examples, for early stopping."""
@@ -176,9 +181,11 @@ class Network(BaseEstimator):
             self._begin(X[usual], Y[usual], Y[learned], rng)
         n, seen = len(usual), self._seen + len(usual)
         epochs = int(epochs or auto.chosen(self.max_iter, auto.epochs, n))
+        each = seen / self.n_features_in_
         settings = {
-            "beta": auto.chosen(self.beta, auto.nudge, seen / self.n_features_in_),
-            "alpha": auto.chosen(self.alpha, auto.decay, seen / self.n_features_in_),
+            "beta": auto.chosen(self.beta, auto.nudge, each),
+            "alpha": auto.chosen(self.alpha, auto.decay, each),
+            "excess": self._excess(each),
             "batch_size": min(int(auto.chosen(self.batch_size, auto.minibatch, n)), room(n)),
         }
 
@@ -236,7 +243,7 @@ class Network(BaseEstimator):
         self._scale(Y, all_rows)
         self._sizes = (self.n_features_in_, *self._hidden, self.n_outputs_)
         self._architecture = self.architecture
-        self.theta_, self._optimizer = self._boxed.init(rng), None
+        self.theta_, self._optimizer = self._boxed.init(rng, self._drive), None
         self.loss_curve_, self.validation_scores_, self.n_iter_, self._seen = [], [], 0, 0
 
     @property

@@ -35,6 +35,7 @@ class EqPropRegressor(RegressorMixin, Network):
 
     target_mean_: np.ndarray
     target_scale_: np.ndarray
+    _drive: ClassVar[float] = 0.4  # less than for classes: numbers are smoother in the features
     _found: ClassVar[dict[str, Any]] = Network._found | dict.fromkeys(("target_mean_", "target_scale_"), np.ndarray)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
