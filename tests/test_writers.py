@@ -113,7 +113,7 @@ def test_half_a_file_that_a_kill_left_before_the_first_was_whole_is_no_content(
 
 def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot make the folder .*below: Not a directory"):
+    with pytest.raises(InputError, match=r"cannot make the folder .*below: Not a directory"):
         chosen_folder(tmp_path / "file" / "below", None, "")
 
 
