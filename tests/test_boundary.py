@@ -72,9 +72,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a bound of words": (lambda: ep.Space(3, low="x"), "low='x': a bound is a number"),
     "a circuit of another form": (lambda: ep.Resistive.skip(3, 4, 2), "Resistive.skip: circuits are made by layered"),
     "a function of other values": (
-        lambda: ep.Gradient(3)(BLOCK, THETA, (X, Y), 0.0, NET.rest(4)),
+        lambda: ep.Gradient(3)(BLOCK, THETA, (X, Y), 0.0, NET.rest(4)),  # pyright: ignore
         "cannot be called as",
-    ),  # pyright: ignore
+    ),
     "a class for a function": (lambda: ep.Gradient(3)(int, THETA, (X, Y), 0.0, NET.rest(4)), "is a class"),  # pyright: ignore
     "complex weights": (lambda: settle(jax.tree.map(lambda w: w + 0j, THETA)), "which are complex numbers: give real"),
     "complex weights, or a state": (
@@ -145,12 +145,13 @@ def test_a_flow_takes_a_beta_for_each_example() -> None:
 
 
 def test_whole_numbers_of_numpy_are_counts_and_sizes() -> None:
-    labels = np.array([0, 2, 1])
-    net = ep.Hopfield.layered(np.int32(4), 3, labels.max() + 1)
+    two: Any = np.int64(2)
+    three: Any = np.array([0, 2, 1]).max() + 1
+    net = ep.Hopfield.layered(two, 3, three)
     assert net.free == {"hidden": 3, "output": 3} and type(net.shapes["output"][0]) is int
-    assert type(ep.Block(np.int64(5)).steps) is int and type(ep.Power(np.int64(2)).n) is int
-    assert ep.Shuffled((X, Y), batch_size=np.int64(2)).batches == 2
-    assert ep.Space({"a": np.int64(3), "b": (np.int64(2), 2)}).shapes == {"a": (3,), "b": (2, 2)}
+    assert type(ep.Block(three).steps) is int and type(ep.Power(two).n) is int
+    assert ep.Shuffled((X, Y), batch_size=two).batches == 2
+    assert ep.Space({"a": three, "b": (two, 2)}).shapes == {"a": (3,), "b": (2, 2)}
 
 
 def test_only_the_outermost_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:

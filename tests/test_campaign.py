@@ -43,9 +43,8 @@ def test_nothing_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: s
 
 
 def test_parsers_that_are_kept_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [
-        line.split() for line in ("train digits --beta 0.3", "train mnist --hidden 5", "evaluate run", "train digits")
-    ]
+    said = ("train digits --beta 0.3", "train mnist --hidden 5", "evaluate run", "train digits")
+    lines: list[list[str]] = [[*line.split()] for line in said]
     fresh = [repr(parse(line)) for line in lines]
     of = _parsers.ParserSpecification
     monkeypatch.setattr(of, "from_callable_or_type", staticmethod(of.from_callable_or_type))  # which is put back

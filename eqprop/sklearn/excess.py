@@ -1,5 +1,7 @@
 """A squared error that minds less what goes beyond a target."""
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from eqprop.cost import SquaredError
@@ -20,6 +22,6 @@ class Excess(SquaredError):
         error = output - y
         return jnp.sum(jnp.where(error * jnp.sign(y) > 0, self.excess, 1.0) * error**2) / 2
 
-    def curvature(self, theta: Theta, beta: Number) -> dict[str, Number]:
+    def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
         """β, or β · `excess` where β is negative: the greater of the two on either side of the target."""
-        return {self.layer: jnp.where(beta > 0, beta, beta * self.excess)}
+        return {self.layer: jnp.maximum(beta, beta * self.excess)}
