@@ -262,6 +262,14 @@ def test_feature_maps_may_lack_an_input_and_moments() -> None:
     assert low <= -3 and high > 0.5  # all bars are seen whole
 
 
+@pytest.mark.parametrize("classes", [np.array(["cat", "dog", "cow"]), np.arange(3), [4, 5, 6]])
+def test_the_confusion_matrix_takes_the_classes_of_a_classifier(classes: Any) -> None:
+    axes = plots.confusion_matrix(TRUE, PREDICTED, classes).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(name) for name in classes]
+    with pytest.raises(InputError, match="classes=3: give the name"):
+        plots.confusion_matrix(TRUE, PREDICTED, 3)
+
+
 def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
     axes = FIGURES["confusion_matrix"]().axes[0]
     counts = sklearn.metrics.confusion_matrix(TRUE, PREDICTED)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from eqprop.boundary import short
 from eqprop.errors import InputError
 from eqprop.plots.style import Figure
 
@@ -44,14 +45,17 @@ def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, tit
     return figure
 
 
-def confusion_matrix(true: Any, predicted: Any, classes: Sequence[Any], *, title: str = "") -> Figure:
+def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = "") -> Figure:
     """How many examples of each class (rows) were taken for which (columns); no number stands for none.
 
-    `true` and `predicted` are the classes of the examples as whole numbers from 0. A cell is the darker, the larger its
-    share in the examples of its true class.
+    `true` and `predicted` are the classes of the examples as whole numbers from 0; `classes` are their names, in a list
+    or an array, as `classes_` of a classifier. A cell is the darker, the larger its share in the examples of its true
+    class.
     """
     from sklearn.metrics import confusion_matrix as count  # takes its time to load
 
+    if np.ndim(classes) != 1 or not len(classes):
+        raise InputError(f"classes={short(classes)}: give the name of each class in a list")
     true, predicted = np.asarray(true), np.asarray(predicted)
     for name, labels in (("true", true), ("predicted", predicted)):
         if labels.ndim != 1 or not len(labels) or not np.issubdtype(labels.dtype, np.integer):
