@@ -13,11 +13,14 @@ run: .venv/run
 	$(BIN)/eqprop train digits
 	@echo "eqprop is in $(BIN): say \`source $(BIN)/activate\` once, and then \`eqprop train mnist\`"
 
+# The type check, which takes a minute of one core, goes beside the tests; what it finds is told after them.
 test: .venv/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(PYTEST) -m "not slow"
+	@told=$$(mktemp); trap 'rm -f "$$told"' EXIT; \
+	$(BIN)/pyright --pythonpath $(BIN)/python > "$$told" & types=$$!; \
+	echo '$(PYTEST) -m "not slow"'; $(PYTEST) -m "not slow"; tests=$$?; \
+	wait $$types; types=$$?; cat "$$told"; exit $$((tests || types))
 
 # The tests that `make test` leaves out: CONTRIBUTING.md says which.
 test-slow: .venv/dev
