@@ -20,12 +20,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from eqprop.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 NUMBERS = {int: "a whole number", float: "a finite number", complex: "a finite number", bool: "True or False"}
-WORDS = NUMBERS | {str: "a text", dict: "a dict", list: "a list", tuple: "a tuple", type(None): "None"}
+WORDS = NUMBERS | {
+    str: "a text",
+    dict: "a dict",
+    list: "a list",
+    tuple: "a tuple",
+    type(None): "None",
+    PyTree: "an array, or a tree of arrays",
+}
 INFINITE = "it may be infinite"
 """Says so of a number, as `Annotated[float, INFINITE]`: others must be finite."""
 CHECKED = "the call itself refuses others, in better words"
@@ -272,7 +280,7 @@ def words(hint: Any) -> str:
         return " or ".join(dict.fromkeys(map(words, args)))
     if origin is Literal:
         return f"one of {', '.join(map(repr, args))}"
-    if origin in (tuple, list) and args:
+    if origin in (tuple, list, Sequence) and args:
         return f"a list, each part of which is {words(args[0])}"
     if _is_array(hint):
         return "an array of numbers"

@@ -53,6 +53,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "weights in no dict": (lambda: settle(jnp.ones(3)), "instead of a dict: make it with init"),
     "states in no dict": (lambda: settle(s=jnp.zeros((4, 2))), "instead of a dict with ['hidden', 'output']"),
+    "examples in a list": (lambda: settle(v=(X.tolist(), Y.tolist())), "v has the single number"),
     "states without an axis": (lambda: settle(s=jnp.float32(0)), "the first axis counts examples"),
     "a function of two numbers": (
         lambda: ep.Gradient(3)(lambda theta, v, beta, s: s, THETA, (X, Y), 0.0, jnp.zeros((4, 2))),

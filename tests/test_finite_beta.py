@@ -115,7 +115,7 @@ def test_phases_of_another_system_are_tuned_as_they_settle() -> None:
     F, theta, settle = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0), 1.0), ep.Block(2000, 1e-12)
     v, rest = (jax.random.uniform(jax.random.key(1), (6, 4)), jnp.eye(3)[jnp.arange(6) % 3]), net.rest(6)
     rule = ep.AsymmetricEquilibriumPropagation(ep.Symmetric(0.1), settle, settle)
-    tuned = ep.tune_nudge(rule, F, theta, v, rest, betas=(0.1, 0.2, 0.4))
+    tuned = ep.tune_nudge(rule, F, theta, v, rest, betas=np.array([0.1, 0.2, 0.4]))
     each = [eqx.tree_at(lambda rule: rule.nudge.beta, rule, beta)(F, theta, v, rest) for beta in (0.1, 0.2, 0.4)]
     gradients = [flat(learned.gradient) for learned in each]
     turned = np.cumsum([0.0] + [float(np.linalg.norm(b - a)) for a, b in pairwise(gradients)])
@@ -129,6 +129,7 @@ def test_phases_of_another_system_are_tuned_as_they_settle() -> None:
         (ep.EquilibriumPropagation(), (0.1, 0.2), "three or more"),
         (ep.EquilibriumPropagation(), (0.3, 0.2, 0.1), "rising"),
         (ep.EquilibriumPropagation(), (0.0, 0.1, 0.2), "none of them 0"),
+        (ep.EquilibriumPropagation(), [0.1, float("nan")], "a list, each part of which is a finite number"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(rule: Any, betas: Any, word: str) -> None:

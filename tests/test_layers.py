@@ -190,8 +190,18 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),  # pyright: ignore
     "an energy of several numbers": (lambda: several()(jnp.ones(3), jnp.ones((2, 3))), "must give one number"),
     "numbers": (lambda: ep.layer(NET)(drawn("tanh")[0], 3.0), "counts examples"),
+    "a text": (lambda: ep.layer(NET)(drawn("tanh")[0], "x"), "x='x' is not an array, or a tree of arrays"),
+    "a list": (lambda: ep.layer(NET)(drawn("tanh")[0], [[0.5] * 6]), "^x has the single number 0.5: give arrays"),
+    "no input and no start": (
+        lambda: ep.layer(ep.Memory({"units": 2}, ep.LogSumExp()))({"patterns": jnp.eye(2)}, None),
+        "x=None does not tell how many",
+    ),
     "blocks of nothing": (lambda: ep.Chain(NET, 0), "size=0"),
     "a chain where there is none": (lambda: ep.ChainPropagation().check(ep.Total(NET, ep.SquaredError())), "Chain"),
+    "a chain whose last block alone would learn": (
+        lambda: ep.EquilibriumPropagation().check(ep.Total(ep.Chain(NET, 1), ep.SquaredError())),
+        "take ChainPropagation",
+    ),
     "a chain that leads nowhere": (lambda: ep.Chain(ep.Hopfield.fully_connected(3, 4, 2)), "hidden-hidden"),
 }
 

@@ -82,6 +82,11 @@ def test_what_oscillators_refuse() -> None:
         ep.Oscillators(XY.net, turn=0.0)
     with pytest.raises(InputError, match="less than a turn"):
         ep.PhaseError(low=0.0, high=7.0)
+    F, theta = ep.Total(XY, ep.PhaseError()), XY.net.init(jax.random.key(0))
+    v = (jnp.zeros((2, *XY.net.input_shape)), None)
+    for given, word in ((theta, "lacks 'c'"), (theta | {"c": {}}, r"theta\['c'\]")):
+        with pytest.raises(InputError, match=word):
+            ep.Block(3)(F, given, v, 0.0, XY.net.rest(2))
 
 
 @pytest.mark.usefixtures("x64")

@@ -10,7 +10,7 @@ from eqprop.boundary import entrance
 from eqprop.energy.base import Blockwise
 from eqprop.energy.variant import Variant
 from eqprop.errors import InputError
-from eqprop.state import Space
+from eqprop.state import Space, check_shapes
 from eqprop.types import Array, Gain, Key, Layers, Scalar, Theta
 
 STILL = 1e-6
@@ -49,7 +49,9 @@ class Oscillators(Variant, Blockwise):
             raise InputError(f"turn={self.turn!r}: give the phase of an input of 1, such as π/2")
         for synapse in self.net.synapses:
             if not synapse.bilinear and synapse.pre != synapse.post:
-                raise InputError(f"synapse {synapse!r} is no sum over pairs of units: leave its pooling out")
+                raise InputError(
+                    f"synapse {synapse!r} is no sum over pairs of units, as pooling and resistors are not: take others"
+                )
 
     @property
     def space(self) -> Space:
@@ -64,6 +66,9 @@ class Oscillators(Variant, Blockwise):
 
     def __call__(self, theta: Theta, x: Array, s: Layers) -> Scalar:
         self.net.check(theta, x, s)
+        if "c" not in theta:
+            raise InputError(f"theta has {sorted(theta)} and lacks 'c', fields at right angles to b: make it with init")
+        check_shapes("theta['c']", self.net.biases, theta["c"])
         return -self._phi(theta, *self._parts(x, s))
 
     def curvature(self, theta: Theta, x: Array, s: Layers, block: tuple[str, ...]) -> dict[str, Array | float]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, short
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
@@ -155,11 +155,9 @@ def checked(relaxation: Relaxation, F: TotalEnergy, v: Data, beta: Number, s: St
 def check_batch(F: System, v: Data, s: State) -> None:
     """Refuse a batch that F cannot mean, or states that are not as many or cannot move, before anything compiles."""
     require_floats(s)
+    require_rows("v", v)
+    require_rows("the state", s)
     data = jax.tree.leaves(v)
-    for name, leaves in (("v", data), ("the state", jax.tree.leaves(s))):
-        if not all(jnp.ndim(leaf) for leaf in leaves):
-            shapes = [jnp.shape(leaf) for leaf in leaves]
-            raise InputError(f"{name} has parts of shapes {shapes}: the first axis counts examples")
     given, states = ([len(leaf) for leaf in jax.tree.leaves(tree)] for tree in (v, s))
     if len({*given, *states}) > 1:
         raise InputError(
@@ -170,6 +168,13 @@ def check_batch(F: System, v: Data, s: State) -> None:
     if not any(isinstance(leaf, Tracer) for leaf in data):  # values are unknown inside of a larger program
         require_finite(v)
         F.check_data(v)
+
+
+def require_rows(name: str, tree: PyTree) -> None:
+    """Refuse single numbers where arrays of examples are wanted, as those that a list is made of."""
+    for leaf in jax.tree.leaves(tree):
+        if not jnp.ndim(leaf):
+            raise InputError(f"{name} has the single number {short(leaf)}: give arrays, the first axis counts examples")
 
 
 def require_floats(s: State) -> None:

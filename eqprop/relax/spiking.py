@@ -53,7 +53,7 @@ class Spiking(Relaxation):
         low, high = _ends(F.space.low), _ends(F.space.high)
         if low != {0.0} or high != {1.0}:
             raise InputError(
-                f"states lie between {F.space.low} and {F.space.high}, rates of spikes between 0 and 1: "
+                f"states have the bounds {F.space.low} and {F.space.high}, rates of spikes lie between 0 and 1: "
                 "take hard_sigmoid as activation"
             )
 

@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.rule.recurrent import BlocksAt
 from eqprop.rule.vector_field import VectorField
 from eqprop.state import Space
 from eqprop.total import Blocks, Reversal, System
 from eqprop.total.base import Ability
-from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
+from eqprop.types import Data, Number, Scalar, State, Theta
 
 
 class AsymmetricEquilibriumPropagation(VectorField):
@@ -94,22 +95,7 @@ class Linearised(System):
         return jax.tree.map(lambda f, b, p: f + b + p, force, back, pull)
 
     def offer(self, ability: type[Ability]) -> Ability | None:
-        """The blocks of F, if it has them."""
+        """The blocks of F, if it has them; J and Jᵀ agree within a block that they couple symmetrically."""
         if ability is Blocks and (blocks := self.F.offer(Blocks)) is not None:
-            return LinearisedBlocks(blocks)  # pyright: ignore[reportReturnType]
+            return BlocksAt(blocks)  # pyright: ignore[reportReturnType]
         return super().offer(ability)
-
-
-class LinearisedBlocks(eqx.Module, Blocks):
-    """Those of F at s⁰: J and Jᵀ agree within a block that they couple symmetrically."""
-
-    of_F: Blocks
-
-    @property
-    def blocks(self) -> tuple[tuple[str, ...], ...]:
-        return self.of_F.blocks
-
-    def curvature(
-        self, theta: Theta, v: tuple[Data, Layers, Layers], beta: Number, s: Layers, block: tuple[str, ...]
-    ) -> dict[str, Array | float]:
-        return self.of_F.curvature(theta, v[0], beta, v[1], block)

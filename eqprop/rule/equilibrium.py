@@ -8,6 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.energy.base import Linked
+from eqprop.errors import InputError
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Info, Relaxation
 from eqprop.rule.base import Learned, Nudged
@@ -123,6 +125,15 @@ class EquilibriumPropagation(TwoPhase):
     def measures(self) -> tuple[str, ...]:
         """The surrogate, if it is asked for."""
         return ("surrogate",) if self.surrogate else ()
+
+    def check(self, F: System) -> None:
+        """Refuse what the parts refuse, and a chain, where a nudge of the outputs moves the last block alone."""
+        super().check(F)
+        if (chain := F.offer(Linked)) is not None and len(chain.links) > 1:
+            raise InputError(
+                "EquilibriumPropagation would teach the last block of a chain only, as nothing comes back to those "
+                "before it: take ChainPropagation"
+            )
 
     def measured(self, F: System, theta: Theta, v: Data, settled: Settled) -> dict[str, Array]:
         """L of each example, if it is asked for."""

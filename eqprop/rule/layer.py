@@ -14,7 +14,7 @@ from eqprop.energy.base import Energy
 from eqprop.errors import InputError
 from eqprop.nudge import Nudge, Symmetric
 from eqprop.relax import Block, Info, Relaxation
-from eqprop.relax.base import check_batch
+from eqprop.relax.base import check_batch, require_rows
 from eqprop.rule.equilibrium import DRAW, nudged_states
 from eqprop.state import Space
 from eqprop.total import System, Total, require_energy
@@ -67,9 +67,9 @@ class Layer(eqx.Module):
 
     def _start(self, x: Data, s: State | None) -> State:
         if s is None:
-            leaves = jax.tree.leaves(x)
-            if not leaves or not all(map(jnp.ndim, leaves)):
-                raise InputError(f"x has parts of shapes {[*map(jnp.shape, leaves)]}: the first axis counts examples")
+            require_rows("x", x)
+            if not (leaves := jax.tree.leaves(x)):
+                raise InputError(f"x={x!r} does not tell how many examples there are: give s, where they begin")
             s = self.F.space.rest(len(leaves[0]))
         check_batch(self.F, (x, None), s)
         return s

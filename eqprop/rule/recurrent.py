@@ -1,6 +1,6 @@
 """Recurrent backpropagation (Almeida 1987, Pineda 1987): a second phase that is linear (section 4.3)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -60,7 +60,7 @@ class Linearised(System):
     def offer(self, ability: type[Ability]) -> Ability | None:
         """The blocks of F, if it has them."""
         if ability is Blocks and (blocks := self.F.offer(Blocks)) is not None:
-            return LinearisedBlocks(blocks)  # pyright: ignore[reportReturnType]
+            return BlocksAt(blocks)  # pyright: ignore[reportReturnType]
         return super().offer(ability)
 
     def _terms(self, theta: Theta, v: tuple[Data, State], costate: State) -> tuple[State, State]:
@@ -70,8 +70,8 @@ class Linearised(System):
         return jax.grad(self.F.cost_at, argnums=2)(theta, v, s), back
 
 
-class LinearisedBlocks(eqx.Module, Blocks):
-    """Those of F; the curvature is that at s."""
+class BlocksAt(eqx.Module, Blocks):
+    """Those of F, for dynamics that are linear about a state, where the curvature is taken; v is (v, that state, …)."""
 
     of_F: Blocks
 
@@ -80,7 +80,7 @@ class LinearisedBlocks(eqx.Module, Blocks):
         return self.of_F.blocks
 
     def curvature(
-        self, theta: Theta, v: tuple[Data, Layers], beta: Number, costate: Layers, block: tuple[str, ...]
+        self, theta: Theta, v: tuple[Any, ...], beta: Number, s: Layers, block: tuple[str, ...]
     ) -> dict[str, Array | float]:
-        v, s = v
-        return self.of_F.curvature(theta, v, 0.0, s, block)
+        v, about, *_ = v
+        return self.of_F.curvature(theta, v, beta, about, block)
