@@ -51,7 +51,7 @@ def tune_nudge(
     v: Data,
     s: State,
     key: Key | None = None,
-    betas: Sequence[float] | Array | None = None,
+    betas: Sequence[float] | np.ndarray | Array | None = None,
 ) -> Tuned:
     """The β at which the estimated error of the rule's gradient is least, from what a batch shows; without a solve.
 
