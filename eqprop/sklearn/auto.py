@@ -30,13 +30,13 @@ def excess(r: float) -> float:
 
 
 def minibatch(n: int) -> int:
-    """Examples in a minibatch: n/128, rounded up to a power of two, at least 32 and at most 256."""
-    return min(256, max(32, room(n) // 128))
+    """Examples in a minibatch: n/128, rounded up to a power of two, at least 32 and at most 128."""
+    return min(128, max(32, room(n) // 128))
 
 
 def epochs(n: int) -> int:
-    """Epochs: 100, and from n = 10,000 on 1,000,000/n, but at least 20."""
-    return min(100, max(20, 1_000_000 // n))
+    """Epochs: 1,000,000/n for n examples, but at least 60 and at most 80."""
+    return min(80, max(60, 1_000_000 // n))
 
 
 def chosen(asked: Any, auto: Callable[[Any], Any], n: float) -> Any:

@@ -39,9 +39,9 @@ class EqPropClassifier(ClassifierMixin, Network):
         least 0.1. In r, examples of earlier calls count, too.
     alpha: weight decay (AdamW's). "auto": 2.5/r, but at most 0.1.
     batch_size: examples in a minibatch. "auto": n/128 for n examples, rounded up to a power of two, at least
-        32 and at most 256.
+        32 and at most 128.
     learning_rate_init: Adam's learning rate; in `fit`, it falls linearly to 0 over `max_iter` epochs.
-    max_iter: epochs at the most. "auto": 100, and 1,000,000/n from n = 10,000 on, but at least 20.
+    max_iter: epochs at the most. "auto": 1,000,000/n for n examples, but at least 60 and at most 80.
     tol, n_iter_no_change: training ends when the loss has stayed within `tol` for `n_iter_no_change` epochs; with
         `early_stopping`, when the score on the examples held out has not risen by `tol` for as many.
     early_stopping, validation_fraction: hold out that part of the examples, and keep the weights that score best on it.
