@@ -293,7 +293,8 @@ def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
 
 def test_a_noisy_loss_does_not_end_training_before_the_rate_has_fallen() -> None:
     """Two moons that overlap: the loss goes up and down by more than it falls."""
-    assert EqPropClassifier(random_state=3).fit(*make_moons(400, noise=0.25, random_state=102)).n_iter_ == auto.epochs(400)
+    model = EqPropClassifier(random_state=3).fit(*make_moons(400, noise=0.25, random_state=102))
+    assert model.n_iter_ == auto.epochs(400)
 
 
 @given(st.integers(1, 10**8))
