@@ -74,7 +74,7 @@ class Contender:
 def run(short: bool, other: Path) -> Report:
     if not (other / "eqprop" / "__init__.py").exists():
         raise InputError(f"other={other}: there is no eqprop in it; make one by `git worktree add {other} COMMIT`")
-    rounds, turns = (1, 3) if short else (3, 5)
+    rounds, turns = (1, 3) if short else (7, 3)
     for checkout in (other, HERE):  # as Python does itself at a first import, unless it is told not to
         compileall.compile_dir(checkout / "eqprop", quiet=1)
     times: dict[tuple[str, str], list[tuple[dict[str, Any], ...]]] = {}

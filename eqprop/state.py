@@ -1,6 +1,7 @@
 """The space of states: which layers there are, the shape of each, and the bounds of each unit."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from math import inf, prod
 from typing import Any
 
@@ -121,7 +122,7 @@ class Space(eqx.Module):
         """The largest |s_i − Π(s_i + force_i)|, where the force is −∂F/∂s: 0 just at a fixed point."""
         moved = self.project(jax.tree.map(jnp.add, s, force))
         gaps = jax.tree.map(lambda u, m: jnp.max(jnp.abs(u - m)), s, moved)
-        return jnp.max(jnp.stack(jax.tree.leaves(gaps)))
+        return reduce(jnp.maximum, jax.tree.leaves(gaps))
 
     def _each(self, function: Callable[..., Any], s: State, *more: State) -> State:
         """`function` of each array of s, its lower and its upper bound."""

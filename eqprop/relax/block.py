@@ -1,5 +1,6 @@
 """Block descent: one layer after the other goes to its minimum, the others waiting."""
 
+from functools import reduce
 from typing import Literal
 
 import equinox as eqx
@@ -71,7 +72,7 @@ class Block(Stepwise):
             step = {k: omega / bound[k] for k in block}
             # The layers that come next see this one in the precision of the state, whatever that of ω and β.
             s = s | F.space.project({k: (part[k] + step[k] * force[k]).astype(part[k].dtype) for k in block})
-        return s, jnp.max(jnp.stack(met))
+        return s, reduce(jnp.maximum, met)
 
     def _visits(self, blocks: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
         """The blocks in the order of one step; on the way back, the last one is not visited again."""

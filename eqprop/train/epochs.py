@@ -162,7 +162,7 @@ def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
     learned = trainer.rule.at(state.step)(trainer.F, state.theta, batch.v, starts(trainer, state, batch), state.key)
     if not _finite((learned.state, learned.gradient)):
         return DivergedError(f"{where}, while it settles. {trainer.rule.free.remedy}; or lower β")
-    if settling_of(learned, batch.weight)["moving"] > jnp.sum(batch.weight) / 2:
+    if jnp.sum(settling_of(learned)["moving"] * batch.weight) > jnp.sum(batch.weight) / 2:
         words = f"{where}, by the update of θ, as most examples do not come to rest before"
         return DivergedError(f"{words}. {trainer.rule.free.remedy}; or lower the learning rate")
     return DivergedError(f"{where}, by the update of θ, whose gradient is finite: lower the learning rate")

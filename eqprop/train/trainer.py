@@ -1,6 +1,7 @@
 """The trainer: what is trained, how, and what is measured; and the compiled loop over minibatches."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
@@ -16,7 +17,7 @@ from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, checked, epoch_keys, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, rows_of
 from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
@@ -242,8 +243,13 @@ def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Le
 
 
 def _key(state: TrainState) -> Key:
-    """Of what is random in the next minibatch."""
-    return jax.random.fold_in(epoch_keys(state.key, state.epoch)[1], state.batch)
+    """Of what is random in the next minibatch: the rule's of `epoch_keys`, folded with the number of the minibatch.
+
+    JAX's second key of a split is the key folded with 1. So one loop makes all three foldings, and the program has one
+    hash to compile and not three.
+    """
+    numbers = jnp.stack([state.epoch, jnp.ones_like(state.epoch), state.batch])
+    return jax.lax.scan(lambda key, number: (jax.random.fold_in(key, number), None), state.key, numbers)[0]
 
 
 def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
@@ -269,11 +275,8 @@ def _tally(trainer: Trainer, theta: Theta, batch: Batch, learned: Learned) -> di
     """What is added up over the examples of an epoch: their weights, and what was measured of each."""
     v, weight, _ = batch
     measured = {name: learned.measured[name] for name in trainer.rule.measures}
-    return {
-        "count": jnp.sum(weight),
-        "metrics": _sums(trainer, theta, v, learned.state, weight) | _total(measured, weight),
-        "settling": settling_of(learned, weight),
-    }
+    values = {"metrics": _metrics(trainer, theta, v, learned.state) | measured, "settling": settling_of(learned)}
+    return {"count": jnp.sum(weight)} | _total(values, weight)
 
 
 def _change(
@@ -315,7 +318,9 @@ def _measure(
     trainer: Trainer, theta: Theta, v: Data, start: State, count: Array | int
 ) -> tuple[dict[str, Array], State]:
     weight = (jnp.arange(len(jax.tree.leaves(v)[0])) < count).astype(float)
-    return _settle(trainer, theta, (v, start, weight), lambda v, s, weight: _sums(trainer, theta, v, s, weight))
+    return _settle(
+        trainer, theta, (v, start, weight), lambda v, s, weight: _total(_metrics(trainer, theta, v, s), weight)
+    )
 
 
 def _settle(
@@ -335,29 +340,35 @@ def _settle(
     return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
-def _sums(trainer: Trainer, theta: Theta, v: Data, s: State, weight: Weight) -> dict[str, Array]:
+def _metrics(trainer: Trainer, theta: Theta, v: Data, s: State) -> dict[str, Array]:
+    """The cost and the metrics of each example."""
     functions = {"cost": trainer.F.cost_at} | dict(trainer.metrics)
     values = {name: jax.vmap(function, in_axes=(None, 0, 0))(theta, v, s) for name, function in functions.items()}
     for name, value in values.items():
-        if value.shape != weight.shape:
+        if value.ndim != 1:
             shape = value.shape[1:]
             raise InputError(f"metric {name!r} gave an array of shape {shape} for one example: it must give one number")
-    return _total(values, weight)
+    return values
 
 
-def _total(values: Mapping[str, Any], weight: Weight) -> dict[str, Array]:
-    """Sums over the examples, each with its weight; what a padding row comes to may be no number."""
-    return {name: jnp.sum(jnp.where(weight > 0, weight * value, 0)) for name, value in values.items()}
+def _total(values: dict[str, Any], weight: Weight) -> dict[str, Any]:
+    """Sums over the examples of all values, each with its weight; what a padding row comes to may be no number.
+
+    One reduction makes all of them, as XLA compiles each reduction on its own.
+    """
+    rows, shape = jax.tree.flatten(jax.tree.map(lambda value: jnp.where(weight > 0, weight * value, 0), values))
+    start = [jnp.zeros((), row.dtype) for row in rows]
+    return jax.tree.unflatten(shape, jax.lax.reduce(rows, start, lambda a, b: [*map(jnp.add, a, b)], (0,)))
 
 
-def settling_of(learned: Learned, weight: Weight) -> dict[str, Array]:
-    """How the free phases ended; an example moves if its residual is not small beside the largest of its units."""
+def settling_of(learned: Learned) -> dict[str, Array]:
+    """How the free phase of each example ended.
+
+    An example moves if its residual is not small beside the largest of its units.
+    """
     free = learned.phases["free"]
-    largest = jnp.max(
-        jnp.stack([jnp.max(jnp.abs(u.reshape(len(u), -1)), 1) for u in jax.tree.leaves(learned.state)]), 0
-    )
-    values = {"steps": free.steps, "residual": free.residual, "moving": free.residual > MOVING * largest}
-    return _total(values, weight)
+    largest = reduce(jnp.maximum, (jnp.max(jnp.abs(u.reshape(len(u), -1)), 1) for u in jax.tree.leaves(learned.state)))
+    return {"steps": free.steps, "residual": free.residual, "moving": free.residual > MOVING * largest}
 
 
 def _changes(updates: Theta, theta: Theta) -> dict[str, Array]:
