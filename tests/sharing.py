@@ -2,8 +2,8 @@
 
     python tests/sharing.py OUT --cases … --counts 1 2 4 8 [--x64] [--join HOST:PORT PROCESSES ID]
 
-It writes to OUT, as JSON, the largest differences of each case and number of devices; with `--join`, each process has
-one device, and the first one writes.
+It writes to OUT, as JSON, and prints the largest differences of each case and number of devices; with `--join`, each
+process has one device, and the first one writes.
 """
 
 import argparse
@@ -51,19 +51,27 @@ def examples(count: int = 32) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray(drawn.random((count, 6))), jnp.asarray(drawn.integers(0, 2, (count, 4)).astype(float))
 
 
+LAST = optax.GradientTransformation(
+    lambda params: jax.tree.map(jnp.zeros_like, params), lambda updates, state, params=None: (updates, updates)
+)
+"""An optimizer's part that does nothing but keep the last gradient."""
+
+
 def begin(case: str, mesh: Any, feed: ep.Feed) -> tuple[ep.Trainer, ep.TrainState]:
     """A trainer with a learning rate of 1, by which the change of θ is the sum of its gradients."""
     G, rule, persistent = CASES[case]
-    trainer = ep.Trainer(G, rule, optax.sgd(1.0), persistent=persistent, mesh=mesh)
+    trainer = ep.Trainer(G, rule, optax.chain(LAST, optax.sgd(1.0)), persistent=persistent, mesh=mesh)
     return trainer, trainer.init(G.energy.init(jax.random.key(0)), feed, jax.random.key(1))
 
 
-def trained(case: str, mesh: Any) -> tuple[ep.TrainState, dict[str, float]]:
-    """After an epoch; and what is measured then."""
+def trained(case: str, mesh: Any) -> tuple[Any, ep.TrainState, dict[str, float]]:
+    """The gradient of the first minibatch, when θ is the same everywhere; the state after three, and its measures."""
     feed = ep.OnDisk(examples(), batch_size=12) if case == "disk" else ep.Shuffled(examples(), batch_size=12)
     trainer, state = begin(case, mesh, feed)
-    state = trainer.advance(state, feed, 3)
-    return state, trainer.measure(state.theta, examples(13), block=5)
+    state = trainer.advance(state, feed, 1)
+    gradient = state.optimizer[0]
+    state = trainer.advance(state, feed, 2)
+    return gradient, state, trainer.measure(state.theta, examples(13), block=5)
 
 
 def distance(a: Any, b: Any) -> float:
@@ -77,14 +85,16 @@ def averages(state: ep.TrainState) -> Any:
 
 
 def differences(cases: list[str], counts: Sequence[int | None]) -> Iterator[tuple[str, dict[str, float]]]:
-    """Of θ, of the particles, of what was measured on the way, and of what is measured after it."""
+    """Of a gradient, as a part of its largest number; of θ and particles; of what was measured on the way and after."""
     for case in cases:
-        alone, measured = trained(case, None)
+        gradient, alone, measured = trained(case, None)
+        largest = max(float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient))
         for count in counts:
-            state, found = trained(case, ep.mesh(count))
+            found_gradient, state, found = trained(case, ep.mesh(count))
             yield (
-                f"{case} on {count}",
+                f"{case} on {count or jax.device_count()}",
                 {
+                    "gradient": distance(found_gradient, gradient) / largest,
                     "theta": distance(state.theta, alone.theta),
                     "particles": distance(state.particles, alone.particles),
                     "averages": distance(averages(state), averages(alone)),
@@ -145,7 +155,11 @@ def main() -> None:
     else:
         jax.config.update("jax_num_cpu_devices", max(chosen.counts))
     with nullcontext() if place is None else Watch(place, print):
-        result: dict[str, Any] = dict(differences(chosen.cases, counts))
+        result: dict[str, Any] = {}
+        for case, found in differences(chosen.cases, counts):
+            result[case] = found
+            if jax.process_index() == 0:
+                print(f"{case:24}", *(f"{what} {value:.1e}" for what, value in found.items()), sep="  ")
         if chosen.more:
             result |= {"resumed": resumed(chosen.out.parent), "divided": divided(limit=500_000)}
         if jax.process_index() == 0:

@@ -64,9 +64,14 @@ class Clamping(Rule):
             settled, info_clamped = self.clamped.settle(rest, theta, (v, held), 0.0, others)
         read_free, read_clamped = self.reading.each([s_free, settled | held], key)
 
+        # The two states of an example side by side, so that sums over a batch stay small: the sum of each phase, only
+        # then subtracted, would leave several times the rounding.
+        pair = jax.tree.map(lambda clamped, free: jnp.stack([clamped, free], 1), read_clamped, read_free)
+
         def gap(theta: Theta) -> Array:
-            energy = jax.vmap(outputs.energy_at, in_axes=(None, 0, 0))
-            return (energy(theta, v, read_clamped) - energy(theta, v, read_free)) / eta
+            energy = jax.vmap(jax.vmap(outputs.energy_at, in_axes=(None, None, 0)), in_axes=(None, 0, 0))
+            clamped, free = energy(theta, v, pair).T
+            return (clamped - free) / eta
 
         gradient = jax.grad(lambda theta: jnp.average(gap(theta), weights=weight))(theta)
         objective = gap(theta)

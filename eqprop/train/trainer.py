@@ -18,7 +18,7 @@ from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
 from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, rows_of
-from eqprop.train.layout import by_rows, check_mesh, everywhere, lay, shardings
+from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
@@ -218,7 +218,7 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
 
 def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     """`update`, as a part of a larger program."""
-    if trainer.mesh is not None:
+    if trainer.mesh is not None and trainer.mesh.shape[EXAMPLES] > 1:
         return _learn_together(trainer, trainer.mesh, state, batch)
     return apply_learned(trainer, state, batch, learn(trainer, state, batch))
 
