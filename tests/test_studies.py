@@ -220,7 +220,7 @@ def test_a_study_goes_on_where_it_was_left(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        question.answer(path, observe=stop)
+        question.answer(path, data.load(question.dataset), observe=stop)
     assert len(question.load(path)[1]) == 2
     assert run("reproduce", name, "--resume", folder) == 0
     assert question.load(path)[1] == entries
