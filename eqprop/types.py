@@ -45,6 +45,18 @@ class Numbers:
         return None
 
 
+class Readable:
+    """Says of a value that NumPy reads it as an array of numbers, whatever holds them (`boundary.py`)."""
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with it, as the end of a sentence; None: nothing."""
+        try:
+            numbers = np.asarray(value)
+        except (TypeError, ValueError):
+            numbers = np.asarray(None)
+        return None if is_numeric(numbers) else "is no array of numbers: give one"
+
+
 class RandomKey:
     """Says of an array that it is a key of `jax.random` (`boundary.py`)."""
 
@@ -101,6 +113,8 @@ Theta: TypeAlias = Annotated[PyTree, Numbers(real=True)]
 """θ: a tree of arrays, {"W": {"pre-post": …}, "b": {layer: …}} for the networks of the library."""
 State: TypeAlias = Annotated[PyTree, Numbers()]
 """s: an array or a tree of arrays; {layer: …} for the networks of the library."""
+Values: TypeAlias = Annotated[Any, Readable()]
+"""Numbers to look at, in an array, a list or a table."""
 Layers: TypeAlias = dict[str, Array]
 """One array for each layer, by name."""
 Data: TypeAlias = PyTree
@@ -136,5 +150,6 @@ __all__ = [
     "State",
     "Strength",
     "Theta",
+    "Values",
     "Weight",
 ]

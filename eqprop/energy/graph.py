@@ -285,6 +285,8 @@ class Graph:
         """
         if x is None or isinstance(x, list | tuple):
             x = _stacked(x or [])
+        if not isinstance(x, np.ndarray | jax.Array):
+            raise InputError(f"x={short(x)} is no array: give one, whose first axis counts examples")
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
