@@ -253,6 +253,11 @@ def test_an_energy_of_ones_own_leaves_its_weights_and_is_asked_for(tmp_path: Pat
     np.testing.assert_allclose(ep.predict(trainer, again, ROWS), 2 * ROWS, rtol=1e-5)
 
 
+def test_weights_may_be_one_number(tmp_path: Path) -> None:
+    ep.save(tmp_path / "one.safetensors", TRAINER, {"gain": 3.5})
+    assert ep.load(tmp_path / "one.safetensors")[1] == {"gain": jnp.float32(3.5)}
+
+
 def test_an_energy_that_needs_a_target_says_so_when_it_is_to_predict() -> None:
     def pulled(theta: Any, v: Any, beta: Any, s: Any) -> Any:
         x, y = v
