@@ -1,6 +1,8 @@
 """What is told when training gets nowhere, and that nothing is told when it does."""
 
+import shlex
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +11,8 @@ import optax
 import pytest
 
 import eqprop as ep
+from command import run
+from marks import slow_but
 
 NET = ep.Hopfield.layered(4, 6, 3)
 F = ep.Total(NET, ep.SquaredError())
@@ -116,3 +120,23 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
     with pytest.raises(ep.DivergedError, match="by the update of θ, whose gradient is finite: lower the learning rate"):
         train(1e10, optimizer=HUGE, observe=lambda progress: seen.append(progress.state.theta))
     assert all(bool(jnp.isfinite(leaf).all()) for theta in seen for leaf in jax.tree.leaves(theta))
+
+
+LINES = {
+    **{f"--learning-rate {rate}": (3, "lower the learning rate") for rate in ("0.1", "1", "1e6")},
+    "--optimizer sgd --learning-rate 1e6": (3, "lower the learning rate"),
+    "--gain 100": (0, "lower the initial weights and biases"),
+    "--bias 10": (3, "lower the learning rate, the initial weights and biases"),
+    "--omega 1.99": (0, "Lower omega=1.99"),
+}
+
+
+@pytest.mark.filterwarnings("always::eqprop.LearningWarning")
+@pytest.mark.parametrize("line", slow_but(LINES, "--gain 100"))
+def test_settings_of_a_command_that_cannot_learn_are_told_in_the_first_epoch(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that the settings alone show are refused (`test_errors.py`)."""
+    status, words = LINES[line]
+    assert run("train", "digits", "--epochs", "1", "--run-dir", tmp_path / "run", *shlex.split(line)) == status
+    assert words in " ".join(capsys.readouterr().err.split())
