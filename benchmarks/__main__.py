@@ -28,6 +28,7 @@ Name = Literal[
     "disk",
     "live",
     "life",
+    "watched",
     "scaling",
     "parallel",
     "versions",
@@ -59,6 +60,7 @@ def main(
     - disk: training from files on disk beside training from memory
     - live: the live page in a browser: paint, answers, frames
     - life: hundreds of fits of different shapes in one process, two threads, a fork
+    - watched: training with what watches over it beside its bare compiled loop
     - scaling: what training over many devices would take, predicted from counts and times of one
     - parallel: two processes that train together beside one alone
     - versions: this checkout beside another one

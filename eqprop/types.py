@@ -15,7 +15,7 @@ from jax import Array
 from jax.core import Tracer
 from jaxtyping import Bool, Float, Inexact, Int, PyTree
 
-from eqprop.boundary import INFINITE, is_finite, is_numeric, misfit
+from eqprop.boundary import INFINITE, beyond, is_numeric, misfit, why_beyond
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,21 @@ class Numbers:
             if isinstance(leaf, int) and abs(leaf) > MOST and not jax.config.read("jax_enable_x64"):
                 return f"is beyond the whole numbers of JAX, which end at {MOST}: give a floating one, as {leaf:.3g}"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
-            if known and not is_finite(leaf):
-                return f"{place} with values that are not finite: look where they come from"
+            if known and (odd := beyond(numbers := np.asarray(leaf))).any():
+                return f"{place} with values that are {why_beyond(numbers[odd][0])}: look where they come from"
         return None
+
+
+class Readable:
+    """Says of a value that NumPy reads it as an array of numbers, whatever holds them (`boundary.py`)."""
+
+    def misfit(self, value: Any) -> str | None:
+        """What is wrong with it, as the end of a sentence; None: nothing."""
+        try:
+            numbers = np.asarray(value)
+        except (TypeError, ValueError):
+            numbers = np.asarray(None)
+        return None if is_numeric(numbers) else "is no array of numbers: give one"
 
 
 class RandomKey:
@@ -101,6 +113,8 @@ Theta: TypeAlias = Annotated[PyTree, Numbers(real=True)]
 """θ: a tree of arrays, {"W": {"pre-post": …}, "b": {layer: …}} for the networks of the library."""
 State: TypeAlias = Annotated[PyTree, Numbers()]
 """s: an array or a tree of arrays; {layer: …} for the networks of the library."""
+Values: TypeAlias = Annotated[Any, Readable()]
+"""Numbers to look at, in an array, a list or a table."""
 Layers: TypeAlias = dict[str, Array]
 """One array for each layer, by name."""
 Data: TypeAlias = PyTree
@@ -136,5 +150,6 @@ __all__ = [
     "State",
     "Strength",
     "Theta",
+    "Values",
     "Weight",
 ]

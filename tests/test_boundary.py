@@ -51,6 +51,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: settle(jax.tree.map(lambda w: w * jnp.nan, THETA)),
         "theta=(of type dict) has ['W']['hidden-output'] of type float32 with values that are not finite",
     ),
+    "weights too large to be multiplied": (
+        lambda: settle(jax.tree.map(lambda w: w + 1e30, THETA)),
+        "has ['W']['hidden-output'] of type float32 with values that are as large as 1e+30",
+    ),
+    "data too large to be squared": (
+        lambda: settle(v=(X, 1e30 * Y)),
+        "the data hold a value that is as large as 1e+30, first in example 0",
+    ),
+    "one number for inputs": (lambda: ep.examples(F, jnp.array(jnp.nan)), "x=Array(nan, dtype=float32"),
+    "one number for targets": (lambda: ep.examples(F, X, np.array(1)), "y=array(1) is one number"),
+    "inputs in a dict": (lambda: ep.predict(TRAINER, THETA, {"input": X}), "is no array: give one"),
+    "numbers in the place of arrays": (lambda: ep.Shuffled([X, np.float32(1)]), "the data"),
+    "a key for a list": (lambda: ep.Graph({"input": 3, "output": 2}, jax.random.key(0)), "is not a list"),  # pyright: ignore
+    "resistors in an array of no axes": (
+        lambda: ep.Resistive({"input": 3, "output": 2}, np.array(0.5)),  # pyright: ignore
+        "Resistive: resistors=array(0.5) is not",
+    ),
+    "a schedule of no number": (lambda: ep.Cosine(1.0, np.array([3.0, np.nan])), "Cosine: steps="),  # pyright: ignore
+    "a key for a picture": (lambda: plots.filters(jax.random.key(0)), "filters: kernel="),
+    "lists of unlike lengths for a picture": (lambda: plots.filters([[1.0], 2.0]), "is no array of numbers: give one"),
     "weights in no dict": (lambda: settle(jnp.ones(3)), "instead of a dict: make it with init"),
     "states in no dict": (lambda: settle(s=jnp.zeros((4, 2))), "instead of a dict with ['hidden', 'output']"),
     "examples in a list": (lambda: settle(v=(X.tolist(), Y.tolist())), "v has the single number"),

@@ -1,6 +1,7 @@
 """Data and networks of one's own: what is understood as it comes, what is refused, and what is kept in a file."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,33 @@ def test_a_field_that_is_newer_than_a_file_has_its_default() -> None:
         rebuilt(told)
 
 
+@pytest.mark.parametrize(
+    ("energy", "place", "value", "word"),
+    [
+        (NET, ("activations", "tuple", 0, "tuple", 0), "x", "activation for the layers x, hidden, output: 'input'"),
+        (NET, ("clamped",), "x", "clamped='x' is not a layer"),
+        (NET, ("layers", "tuple", 0, "tuple", 0), "a-b", "layer name 'a-b'"),
+        (NET, ("synapses", "tuple", 0, "values", "pre"), "output", "synapse"),
+        (CONV, ("synapses", "tuple", 0, "values", "stride"), 0, "stride=0: give a positive"),
+        (ep.Resistive.layered(4, 3, 2), ("gain",), -1.0, "gain=-1.0: give a positive number"),
+    ],
+    ids=["activations", "clamped", "a layer's name", "synapses", "strides", "a circuit's gain"],
+)
+def test_what_a_file_says_of_a_network_is_checked_as_what_is_given(
+    energy: Any, place: tuple[Any, ...], value: Any, word: str
+) -> None:
+    from eqprop.store.spec import described, rebuilt
+
+    told = described(energy)
+    *way, last = place
+    part = told["values"]
+    for name in way:
+        part = part[name]
+    part[last] = value
+    with pytest.raises(ep.InputError, match=re.escape(word)):
+        rebuilt(told)
+
+
 def own(theta: Any, v: Any, beta: Any, s: jax.Array) -> jax.Array:
     return jnp.sum((s - theta["A"][0] * v[0]) ** 2) / 2 + beta * jnp.sum(s)
 
@@ -223,6 +251,11 @@ def test_an_energy_of_ones_own_leaves_its_weights_and_is_asked_for(tmp_path: Pat
         ep.load(tmp_path / "own.safetensors")
     _, again = ep.load(tmp_path / "own.safetensors", trainer)
     np.testing.assert_allclose(ep.predict(trainer, again, ROWS), 2 * ROWS, rtol=1e-5)
+
+
+def test_weights_may_be_one_number(tmp_path: Path) -> None:
+    ep.save(tmp_path / "one.safetensors", TRAINER, {"gain": 3.5})
+    assert ep.load(tmp_path / "one.safetensors")[1] == {"gain": jnp.float32(3.5)}
 
 
 def test_an_energy_that_needs_a_target_says_so_when_it_is_to_predict() -> None:

@@ -319,7 +319,7 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
     monkeypatch.setattr(rates, "NUDGES", dict(list(rates.NUDGES.items())[1:]))
     monkeypatch.setattr(rates, "SCALES", {"one rate": (0.05, 1e9), "the paper's rates": (1.0,)})
     question = rates.Question(hidden=1, epochs=1, train=60, valid=50, residuals=(1e-1, 1e-4))
-    path = tmp_path / "rates.json"
+    path, examples = tmp_path / "rates.json", data.load(question.dataset)
     question.save(path, [], ["eqprop reproduce rates"])
     counts: list[int] = []
 
@@ -329,12 +329,12 @@ def test_the_question_of_the_rates_is_answered_and_goes_on_where_it_was_left(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        question.answer(path, observe=stop)
-    entries = question.answer(path, observe=lambda done, _: counts.append(done))
+        question.answer(path, examples, observe=stop)
+    entries = question.answer(path, examples, observe=lambda done, _: counts.append(done))
     assert counts == [0, 1, 2, 3, 3, 4, 5, 6]
     assert rates.Question.load(path)[:2] == (question, entries)
     with pytest.raises(InputError, match="another question"):
-        replace(question, epochs=2).answer(path)
+        replace(question, epochs=2).answer(path, examples)
     found: Any = [rates.best(entries, nudge, r, "one rate") for nudge in rates.NUDGES for r in question.residuals]
     assert all(entry["run"][3] == 0.05 for entry in found)
     assert all(entry["residual"] <= entry["run"][1] for entry in found)

@@ -1,7 +1,7 @@
 """The studies of section 5: what they train and predict, what they say, and that they go on where they were left."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 import eqprop as ep
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.study import Study, depth, epsilon, layers, sign
+from eqprop.study import Study, circuits, depth, epsilon, layers, memory, rates, sign
 from eqprop.study.pages import paragraph
 from eqprop.study.paper import PUBLISHED, as_published
 from tests.command import run
@@ -68,6 +68,17 @@ def test_the_signs_differ_in_nothing_but_the_nudge() -> None:
     rules: Any = [experiment.assemble(784, 10)[1].rule for experiment in (random, fixed)]
     nudges = [rule.nudge for rule in rules]
     assert [(type(nudge).__name__, nudge.beta) for nudge in nudges] == [("RandomSign", 1.0), ("OneSided", 1.0)]
+
+
+@pytest.mark.parametrize("kind", [circuits, depth, epsilon, layers, memory, rates], ids=lambda kind: kind.__name__)
+def test_a_study_of_nothing_is_refused(kind: Any) -> None:
+    """All lists among its settings at once, and each alone."""
+    lists = {
+        field.name: () for field in fields(kind.Question) if isinstance(getattr(kind.Question(), field.name), tuple)
+    }
+    for nothing in (lists, *({name: ()} for name in lists)):
+        with pytest.raises(InputError, match=r"give at least one|give one of each|give hidden layers|belong to them"):
+            kind.Question(**nothing)
 
 
 # ---- iterations, predicted ----
@@ -220,7 +231,7 @@ def test_a_study_goes_on_where_it_was_left(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        question.answer(path, observe=stop)
+        question.answer(path, data.load(question.dataset), observe=stop)
     assert len(question.load(path)[1]) == 2
     assert run("reproduce", name, "--resume", folder) == 0
     assert question.load(path)[1] == entries

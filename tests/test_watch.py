@@ -1,6 +1,8 @@
 """What is told when training gets nowhere, and that nothing is told when it does."""
 
+import shlex
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,12 +11,14 @@ import optax
 import pytest
 
 import eqprop as ep
+from command import run
+from marks import slow_but
 
 NET = ep.Hopfield.layered(4, 6, 3)
 F = ep.Total(NET, ep.SquaredError())
 X = jax.random.uniform(jax.random.key(1), (1200, 4))
 Y = jax.nn.one_hot(jnp.argmax(X[:, :3], axis=1), 3)
-SGD = optax.sgd(1.0)
+SGD, HUGE = optax.sgd(1.0), optax.sgd(1e30)
 BLOCK = ep.Block(steps=8)
 
 
@@ -112,7 +116,27 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
     swinging = ep.Gradient(steps=30, epsilon=2.5)
     swung = ep.system(swings, space=unbounded.space)
     with pytest.raises(ep.DivergedError, match=r"do not come to rest before\. Lower the step size epsilon=2\.5"):
-        train(1e37, free=swinging, nudged=swinging, system=swung)
+        train(1e7, optimizer=HUGE, free=swinging, nudged=swinging, system=swung)
     with pytest.raises(ep.DivergedError, match="by the update of θ, whose gradient is finite: lower the learning rate"):
-        train(1e30, optimizer=optax.sgd(1e30), observe=lambda progress: seen.append(progress.state.theta))
+        train(1e10, optimizer=HUGE, observe=lambda progress: seen.append(progress.state.theta))
     assert all(bool(jnp.isfinite(leaf).all()) for theta in seen for leaf in jax.tree.leaves(theta))
+
+
+LINES = {
+    **{f"--learning-rate {rate}": (3, "lower the learning rate") for rate in ("0.1", "1", "1e6")},
+    "--optimizer sgd --learning-rate 1e6": (3, "lower the learning rate"),
+    "--gain 100": (0, "lower the initial weights and biases"),
+    "--bias 10": (3, "lower the learning rate, the initial weights and biases"),
+    "--omega 1.99": (0, "Lower omega=1.99"),
+}
+
+
+@pytest.mark.filterwarnings("always::eqprop.LearningWarning")
+@pytest.mark.parametrize("line", slow_but(LINES, "--gain 100"))
+def test_settings_of_a_command_that_cannot_learn_are_told_in_the_first_epoch(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that the settings alone show are refused (`test_errors.py`)."""
+    status, words = LINES[line]
+    assert run("train", "digits", "--epochs", "1", "--run-dir", tmp_path / "run", *shlex.split(line)) == status
+    assert words in " ".join(capsys.readouterr().err.split())

@@ -14,7 +14,7 @@ from eqprop.bench import Session, certify
 from eqprop.bench.recipe import Recipe, check_digits
 from eqprop.bench.setups import setup
 from eqprop.cli.console import out, print_json, result_table, screen
-from eqprop.cli.folders import fresh_folder
+from eqprop.cli.folders import fresh_folder, make_folder
 from eqprop.cli.stopping import heeding, resumable
 from eqprop.errors import InputError
 from eqprop.progress import CountBar, TrainingBar
@@ -56,9 +56,7 @@ class Check:
     def run(self) -> None:
         check_options(self)
         made = setup(self.device, self.seed)
-        if self.report is not None:
-            self.report.mkdir(parents=True, exist_ok=True)
-        log = None if self.report is None else self.report / "readings.jsonl"
+        log = None if self.report is None else make_folder(self.report) / "readings.jsonl"
         with (
             Session(made.device, log=log, timeout=self.timeout, retries=self.retries) as session,
             CountBar("measured") as bar,

@@ -21,11 +21,17 @@ def chosen_folder(run_dir: Path | None, resume: Path | None, name: str) -> Path:
         raise InputError(f"--run-dir {run_dir} and --resume {resume} exclude each other: give one")
     if resume is not None:
         return resume
-    folder = run_dir or fresh_folder(name)
+    folder = make_folder(run_dir or fresh_folder(name))
+    with locked(folder):
+        require_empty(folder)
+    return folder
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, which is made if needed; refused if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder):
-            require_empty(folder)
+            return folder
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}") from error
-    return folder

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from eqprop import data
 from eqprop.cli.campaigns import carry_out, command_line, going_on, print_place, print_rows
 from eqprop.cli.console import print_json, screen
 from eqprop.cli.folders import chosen_folder
@@ -150,6 +151,7 @@ class Asked:
         given = {name: value for name, value in given.items() if value is not None}
         # Wrong settings are refused before there is a folder.
         fresh = kind(**((kind.short if self.short else {}) | given)) if self.resume is None else None
+        examples = data.load(kind.dataset, self.data_dir, None, screen.print)
         folder = chosen_folder(self.run_dir, self.resume, f"reproduce-{kind.name}")
         path = folder / f"{kind.name}.json"
         if fresh is not None:
@@ -163,7 +165,7 @@ class Asked:
                 raise InputError(f"{odd[0]} with --resume: {folder} has its own settings; leave it out")
         with going_on(f"reproduce {kind.name}", folder, self.data_dir), locked(folder), CountBar("runs") as bar:
             study.save(path, entries, commands)
-            entries = study.answer(path, data_dir=self.data_dir, say=screen.print, observe=bar.update)
+            entries = study.answer(path, examples, observe=bar.update)
             study.write(entries, folder, commands)
         if self.json:
             print_json({"folder": str(folder), "runs": entries})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
+from eqprop.cli.folders import make_folder
 from eqprop.compile import compile_quickly
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
@@ -46,6 +47,8 @@ class Verify:
             return
         chosen = _named("claims", self.claims, claims)
         subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
+        if self.report is not None:
+            make_folder(self.report)  # before all is checked
         began = time.monotonic()
         with CountBar("checked") as bar:
             report = verify_zoo(subjects, tuple(chosen.values()), bar.update)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import wadler_lindig
 
-from eqprop.boundary import CHECKED, entrance, short
+from eqprop.boundary import CHECKED, entrance, is_iterable, short
 from eqprop.compile import check_process
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
 from eqprop.energy.synapse import Synapse, between
@@ -56,18 +56,24 @@ class Graph:
         activation: Activations = hard_sigmoid,
     ):
         shapes = {layer: _shape(layer, shape) for layer, shape in layers.items()}
-        if clamped not in shapes:
-            raise InputError(f"clamped={clamped!r} is not a layer: the layers are {', '.join(shapes)}")
-        if len(shapes) < 2:
-            raise InputError(f"a network needs a layer besides the clamped {clamped!r}: add an output layer")
-        if not isinstance(synapses, Iterable):
+        if not is_iterable(synapses):
             raise InputError(f"synapses={short(synapses)} is not a list: give pairs of layer names, or synapses")
-        joined = tuple(_synapse(given, shapes) for given in synapses)
-        _check_synapses(joined, shapes, clamped)
         object.__setattr__(self, "layers", tuple(shapes.items()))
-        object.__setattr__(self, "synapses", joined)
+        object.__setattr__(self, "synapses", tuple(_synapse(given, shapes) for given in synapses))
         object.__setattr__(self, "clamped", clamped)
         object.__setattr__(self, "activations", _activations(activation, shapes))
+        Graph.__check_init__(self)
+
+    def __check_init__(self) -> None:
+        """Refuse layers, synapses and activations that do not belong together, be they given or read from a file."""
+        shapes = {layer: _shape(layer, shape) for layer, shape in self.layers}
+        if self.clamped not in shapes:
+            raise InputError(f"clamped={self.clamped!r} is not a layer: the layers are {', '.join(shapes)}")
+        if len(shapes) < 2:
+            raise InputError(f"a network needs a layer besides the clamped {self.clamped!r}: add an output layer")
+        _check_synapses(self.synapses, shapes, self.clamped)
+        if odd := sorted(self.rho.keys() ^ shapes.keys()):
+            raise InputError(f"activation for the layers {', '.join(self.rho)}: {odd[0]!r} is unknown or missing")
 
     @classmethod
     def layered(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
@@ -279,6 +285,8 @@ class Graph:
         """
         if x is None or isinstance(x, list | tuple):
             x = _stacked(x or [])
+        if not isinstance(x, np.ndarray | jax.Array):
+            raise InputError(f"x={short(x)} is no array: give one, whose first axis counts examples")
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
@@ -360,9 +368,7 @@ def _activations(given: Rho | Mapping[str, Rho], shapes: Mapping[str, Shape]) ->
             raise InputError(
                 f"activation={rho!r} of layer {layer!r}: give one of {', '.join(ACTIVATIONS)}, or an eqprop.Activation"
             )
-    if odd := sorted(each.keys() ^ shapes.keys()):
-        raise InputError(f"activation for the layers {', '.join(each)}: {odd[0]!r} is unknown or missing")
-    return tuple((layer, each[layer]) for layer in shapes)
+    return tuple((layer, each[layer]) for layer in dict.fromkeys([*shapes, *each]) if layer in each)
 
 
 def _low(rho: Activation) -> float:

@@ -85,12 +85,12 @@ class Resistive(Graph, Energy, Blockwise):
         self._set("least", float(least))
         self._set("most", float(most))
         self._set("names", _names(names, self.sizes))
-        self._check()
+        Resistive.__check_init__(self)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _check(self) -> None:
+    def __check_init__(self) -> None:
         if not 0 <= self.least < self.most:
             raise InputError(f"least={self.least!r}, most={self.most!r}: give a range of conductances, from 0 or more")
         if not 0 < self.gain < inf:

@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 
 from eqprop.errors import InputError
 from eqprop.plots.style import Figure
+from eqprop.types import Values
 
 
-def filters(kernel: Any, *, title: str = "") -> Figure:
+def filters(kernel: Values, *, title: str = "") -> Figure:
     """The filters of a first layer, each as a small image: in colour if they see three channels.
 
     `kernel` has axes (height, width, channels before, channels after), as `theta["W"]["input-conv1"]` has. Of one
@@ -38,7 +39,7 @@ def filters(kernel: Any, *, title: str = "") -> Figure:
     return figure
 
 
-def feature_maps(path: Mapping[str, Mapping[str, Any]], *, channels: int = 16, title: str = "") -> Figure:
+def feature_maps(path: Mapping[str, Mapping[str, Values]], *, channels: int = 16, title: str = "") -> Figure:
     """What layers come to, moment by moment: a row for each layer, a column for each moment.
 
     `path` has for each layer, by moment, its state for one image: (height, width, channels), of which up to `channels`

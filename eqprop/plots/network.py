@@ -9,9 +9,10 @@ import numpy as np
 from eqprop.boundary import short
 from eqprop.errors import InputError
 from eqprop.plots.style import Figure
+from eqprop.types import Values
 
 
-def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, title: str = "") -> Figure:
+def receptive_fields(weights: Values, shape: Sequence[int], *, count: int = 25, title: str = "") -> Figure:
     """The incoming weights of the `count` units where they are strongest, each as an image; red excites, blue inhibits.
 
     `weights` has axes (inputs, units), as `theta["W"]["input-hidden"]` has; `shape` is that of an input image, as
@@ -45,7 +46,7 @@ def receptive_fields(weights: Any, shape: Sequence[int], *, count: int = 25, tit
     return figure
 
 
-def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = "") -> Figure:
+def confusion_matrix(true: Values, predicted: Values, classes: Any, *, title: str = "") -> Figure:
     """How many examples of each class (rows) were taken for which (columns); no number stands for none.
 
     `true` and `predicted` are the classes of the examples as whole numbers from 0; `classes` are their names, in a list

@@ -1,7 +1,6 @@
 """A circuit: its nodes in columns, its resistors as lines, its diodes as arrows."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from matplotlib.collections import LineCollection
@@ -9,12 +8,13 @@ from matplotlib.collections import LineCollection
 from eqprop.energy import Resistive, Resistors
 from eqprop.errors import InputError
 from eqprop.plots.style import Figure
+from eqprop.types import Theta, Values
 
 MOST_NODES = 60
 """Of a layer: more could not be told apart."""
 
 
-def circuit(net: Resistive, theta: Any, voltages: Mapping[str, Any] | None = None, *, title: str = "") -> Figure:
+def circuit(net: Resistive, theta: Theta, voltages: Mapping[str, Values] | None = None, *, title: str = "") -> Figure:
     """The layers as columns, held nodes as squares; a resistor is the darker and thicker, the better it conducts.
 
     An arrow beside a node is a diode that keeps it above 0 V (up) or below (down). `voltages` of one example colour the

@@ -60,7 +60,8 @@ def save(
         raise InputError(
             f"path={str(path)!r} is a folder: give the name of a file, as {str(path / 'network.safetensors')!r}"
         )
-    checkpoint.save(path, _weights(theta), told(trainer, _weights(theta)) | {"notes": notes or {}})
+    arrays = jax.tree.map(jnp.asarray, _weights(theta))  # a part may be a number
+    checkpoint.save(path, arrays, told(trainer, arrays) | {"notes": notes or {}})
 
 
 def told(trainer: Trainer | None, theta: Theta) -> dict[str, Any]:

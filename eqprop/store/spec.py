@@ -109,9 +109,10 @@ def _check(thing: Any) -> None:
     for field in fields(thing):
         if (wrong := misfit(hints[field.name], value := getattr(thing, field.name))) is not None:
             raise InputError(f"the file has a {type(thing).__name__} whose {field.name}={short(value)} {wrong}")
-    for kind in type(thing).__mro__:
-        if (check := vars(kind).get("__check_init__")) is not None:
-            check(thing)
+    for kind in reversed(type(thing).__mro__):
+        for name in ("__post_init__", "__check_init__"):
+            if (check := vars(kind).get(name)) is not None:
+                check(thing)
 
 
 def _filled(values: dict[str, Any], kind: Any) -> dict[str, Any]:

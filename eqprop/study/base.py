@@ -56,9 +56,8 @@ class Study(abc.ABC):
     def answer(
         self,
         path: Path,
+        examples: data.Dataset,
         *,
-        data_dir: Path | None = None,
-        say: Callable[[str], None] = lambda _: None,
         observe: Callable[[int, int], None] = lambda *_: None,
     ) -> list[Entry]:
         """Carry out what is not yet in the file at `path`, which `save` began, and keep each entry there."""
@@ -68,7 +67,6 @@ class Study(abc.ABC):
         known = {tuple(entry["run"]) for entry in done}
         runs = list(self.runs())
         observe(len(done), len(runs))
-        examples = data.load(self.dataset, data_dir, None, say)
         for run in runs:
             if run not in known:
                 done.append({"run": list(run)} | self.carry_out(run, examples))

@@ -161,8 +161,8 @@ class Question(Study):
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.seeds < 1 or self.epochs < 1:
-            raise InputError(f"seeds={self.seeds}, epochs={self.epochs}: give at least one of each")
+        if self.seeds < 1 or not self.effects:
+            raise InputError(f"seeds={self.seeds}, effects={self.effects}: give at least one of each")
         if odd := [effect for effect in self.effects if effect not in EFFECTS]:
             raise InputError(f"effects: {odd[0]!r} is none of {', '.join(EFFECTS)}")
 

@@ -69,7 +69,7 @@ class Question(Study):
     def __post_init__(self) -> None:
         if (
             min(self.draws, self.cues) < 1
-            or min(self.loads + self.attention_loads) <= 0
+            or min(min(loads, default=0) for loads in (self.loads, self.attention_loads)) <= 0
             or not all(self.sizes.values())
         ):
             raise InputError(f"{self}: give at least one of each, and loads above 0")

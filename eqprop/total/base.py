@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.boundary import one_number, require_arguments, short
+from eqprop.boundary import beyond, one_number, require_arguments, short, why_beyond
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
@@ -242,6 +242,9 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
     """
     F = system(F)
     x, y = as_arrays((x, y))
+    for name, part in (("x", x), ("y", y)):
+        if jax.tree_util.all_leaves([part]) and not np.ndim(part):
+            raise InputError(f"{name}={short(part)} is one number: give an array, whose first axis counts examples")
     if x is not None and y is not None and len(x) != len(y):
         raise InputError(f"{len(x)} inputs and {len(y)} targets: give one for each")
     v = F.take((x, y))
@@ -264,16 +267,18 @@ def _in_short(F: System) -> str:
 
 
 def require_finite(v: Data) -> None:
-    """Refuse data that are no numbers, or not finite."""
+    """Refuse data that are no numbers, not finite, or too large, and parts that do not count examples."""
     for leaf in jax.tree.leaves(v):
+        if not np.ndim(leaf):
+            raise InputError(f"the data have {short(leaf)} in the place of an array, whose first axis counts examples")
         shared = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable  # other processes have a part of it
         values, xp = (leaf, jnp) if shared else (np.asarray(leaf), np)
         if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
             raise InputError(f"the data are of type {values.dtype}: give arrays of numbers")
-        if not xp.isfinite(values).all():
-            bad = ~xp.isfinite(values.reshape(len(values), -1)).all(axis=1)
-            row = int(xp.argmax(bad))
-            raise InputError(f"the data hold a value that is not finite, first in example {row}: remove it")
+        if (odd := beyond(values)).any():
+            row = int(xp.argmax(odd.reshape(len(values), -1).any(axis=1)))
+            why = why_beyond(values.ravel()[int(xp.argmax(odd))])
+            raise InputError(f"the data hold a value that is {why}, first in example {row}: remove it")
 
 
 def require_energy(F: System, rule: str, remedy: str = "take VectorField") -> None:

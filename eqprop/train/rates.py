@@ -1,7 +1,7 @@
 """Learning rates and schedules whose numbers are data: others compile nothing."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,6 +11,9 @@ import optax
 
 from eqprop.errors import InputError
 from eqprop.types import Array, Count, Number, Numbers, PyTree, Theta
+
+Updates: TypeAlias = Count | Annotated[Array, Numbers(whole=True)]
+"""How many: a whole number, or an array of them."""
 
 
 class Staircase(eqx.Module):
@@ -22,7 +25,7 @@ class Staircase(eqx.Module):
     """
 
     start: Annotated[Any, Numbers(whole=True)]
-    every: Count | Array
+    every: Updates
     factor: float
 
     def __check_init__(self) -> None:
@@ -44,7 +47,7 @@ class Cosine(eqx.Module):
     """
 
     start: Annotated[Any, Numbers(whole=True)]
-    steps: Count | Array
+    steps: Updates
 
     def __call__(self, count: Number) -> Array:
         done = jnp.minimum(jnp.asarray(count) / self.steps, 1.0)

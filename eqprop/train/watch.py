@@ -56,8 +56,8 @@ class Watch:
                 f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
                 f"{self.trainer.rule.free.remedy}"
             )
-        learned = _largest_change(self.theta, state.theta) > NOTHING
-        if not learned and int(state.epoch) == 0:  # later, all may have been learned
+        first = int(state.epoch) == 0  # later, all may have been learned
+        if first and not _largest_change(self.theta, state.theta) > NOTHING:
             return (
                 "no weight has changed in the first epoch: the learning rate is 0, or β so small or "
                 "so large that the nudge is lost; change one of them"
