@@ -34,8 +34,6 @@ WORDS = NUMBERS | {
     type(None): "None",
     PyTree: "an array, or a tree of arrays",
 }
-LARGEST = 1e12
-"""Of the numbers in arrays, in single precision: products of three are still finite."""
 INFINITE = "it may be infinite"
 """Says so of a number, as `Annotated[float, INFINITE]`: others must be finite."""
 CHECKED = "the call itself refuses others, in better words"
@@ -230,17 +228,6 @@ def is_finite(value: Any) -> bool:
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32 if numbers.dtype == np.float64 else np.complex64)
     return bool(np.isfinite(numbers).all())
-
-
-def beyond(values: Any) -> Any:
-    """Where the numbers of an array are not finite, or so large that products of three are not."""
-    most = LARGEST**8 if jax.config.read("jax_enable_x64") else LARGEST
-    return ~(abs(values) <= most)
-
-
-def why_beyond(number: Any) -> str:
-    """What is wrong with a number that is `beyond`, in words."""
-    return f"as large as {number:.3g}" if np.isfinite(number) else "not finite"
 
 
 def is_iterable(value: Any) -> bool:

@@ -15,7 +15,7 @@ from jax import Array
 from jax.core import Tracer
 from jaxtyping import Bool, Float, Inexact, Int, PyTree
 
-from eqprop.boundary import INFINITE, beyond, is_numeric, misfit, why_beyond
+from eqprop.boundary import INFINITE, is_finite, is_numeric, misfit
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Numbers:
             if isinstance(leaf, int) and abs(leaf) > MOST and not jax.config.read("jax_enable_x64"):
                 return f"is beyond the whole numbers of JAX, which end at {MOST}: give a floating one, as {leaf:.3g}"
             known = not isinstance(leaf, Tracer) and getattr(leaf, "is_fully_addressable", True)
-            if known and (odd := beyond(numbers := np.asarray(leaf))).any():
-                return f"{place} with values that are {why_beyond(numbers[odd][0])}: look where they come from"
+            if known and not is_finite(leaf):
+                return f"{place} with values that are not finite: look where they come from"
         return None
 
 

@@ -2,6 +2,7 @@
 
 import typing
 from dataclasses import fields
+from math import inf
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ AtLeastZero = Annotated[float, Range(0, LARGE, f"give a number of 0 or more, up 
 # Numbers that only one setting, or one of a few commands, is limited to.
 Tolerance = Annotated[float, Range(0, 1, "give a residual of 0 or more, below 1", "high")]
 Momentum = Annotated[float, Range(0, 1, "give a number from 0 to just below 1", "high")]
-Rate = Annotated[float, Range(0, LARGE, f"learning rates are 0 or more, up to {LARGE:g}")]
+Rate = Annotated[float, Range(0, inf, "learning rates are 0 or more, and finite")]
 Epochs = Annotated[int, Range(1, 10**6, "give a whole number of 1 or more, up to 1,000,000")]
 HeldOut = Annotated[int, Range(0, MOST, "give a whole number of 0 or more")]
 Seed = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]

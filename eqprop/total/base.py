@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.boundary import beyond, one_number, require_arguments, short, why_beyond
+from eqprop.boundary import one_number, require_arguments, short
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy
 from eqprop.errors import InputError
@@ -18,6 +18,8 @@ from eqprop.state import Space
 from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta, Weight
 
 Ability = TypeVar("Ability")
+LARGEST = 1e12
+"""Of the numbers in data, in single precision: products of three are still finite."""
 
 
 class TotalEnergy(Protocol):
@@ -268,6 +270,7 @@ def _in_short(F: System) -> str:
 
 def require_finite(v: Data) -> None:
     """Refuse data that are no numbers, not finite, or too large, and parts that do not count examples."""
+    most = LARGEST**8 if jax.config.read("jax_enable_x64") else LARGEST
     for leaf in jax.tree.leaves(v):
         if not np.ndim(leaf):
             raise InputError(f"the data have {short(leaf)} in the place of an array, whose first axis counts examples")
@@ -275,9 +278,11 @@ def require_finite(v: Data) -> None:
         values, xp = (leaf, jnp) if shared else (np.asarray(leaf), np)
         if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
             raise InputError(f"the data are of type {values.dtype}: give arrays of numbers")
-        if (odd := beyond(values)).any():
-            row = int(xp.argmax(odd.reshape(len(values), -1).any(axis=1)))
-            why = why_beyond(values.ravel()[int(xp.argmax(odd))])
+        good = abs(values) <= most  # which NaN is not
+        if not good.all():
+            row = int(xp.argmin(good.reshape(len(values), -1).all(axis=1)))
+            first = values.ravel()[int(xp.argmin(good))]
+            why = f"as large as {first:.3g}" if xp.isfinite(first) else "not finite"
             raise InputError(f"the data hold a value that is {why}, first in example {row}: remove it")
 
 

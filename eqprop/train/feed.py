@@ -148,8 +148,14 @@ class Shuffled(Arrays):
     ([(2,), (2,), (2,)], 3)
     """
 
+    _latest: tuple[Any, Array] | None = None
+
     def order(self, key: Key, epoch: int) -> Array:
-        return _order(True, key, epoch, self.examples, self.batch_size)
+        """Drawn once for all pieces of an epoch: to draw it takes as long as some minibatches."""
+        latest, of = self._latest, (np.asarray(jax.random.key_data(key)).tobytes(), int(epoch))
+        if latest is None or latest[0] != of:
+            latest = self._latest = of, _order(True, key, epoch, self.examples, self.batch_size)
+        return latest[1]
 
 
 class InOrder(Arrays):
