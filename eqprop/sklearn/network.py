@@ -147,6 +147,8 @@ class Network(BaseEstimator):
         hidden = self._hidden  # refuses wrong sizes before anything changes
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, reset=fresh)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():  # which newer versions of scikit-learn say themselves
+            raise ValueError("sample_weight is 0 for all examples: give at least one non-zero weight")
         rows = self._encode(y, fresh)
         if not fresh and hidden != self._sizes[1:-1]:
             raise ValueError(
