@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from eqprop.errors import InputError
 from eqprop.store import Run
 from eqprop.study import paper, rates, reproduction_page
 from eqprop.study.accelerated import _share, forms_of
-from eqprop.study.paper import NETS, as_published, as_written, fast
+from eqprop.study.paper import NETS, as_published, as_written, fast, time_of_a_sweep
 from eqprop.study.reproduction import Reproduction
 from eqprop.train import InOrder
 from marks import slow
@@ -147,6 +148,30 @@ def test_the_accelerated_form_differs_in_the_free_phase_only() -> None:
         assert rules[0].nudged == rules[1].nudged
         assert rules[0].nudge == rules[1].nudge
         assert rules[0].free != rules[1].free
+
+
+@pytest.mark.parametrize("omega", [1.0, 1.2, 1.5])
+def test_a_sweep_takes_slow_modes_as_far_as_the_paper_does_in_its_time(omega: float) -> None:
+    sizes = (4, 7, 5, 3)
+    starts = np.cumsum((0, *sizes))
+    couplings = np.zeros((sum(sizes), sum(sizes)))
+    layers = [slice(a, b) for a, b in pairwise(starts)]
+    for pre, post in pairwise(layers):
+        couplings[pre, post] = np.random.default_rng(0).normal(size=(pre.stop - pre.start, post.stop - post.start))
+    couplings += couplings.T
+    couplings *= (1 - 1e-4) / np.linalg.eigvalsh(couplings)[-1]
+    hessian = np.eye(len(couplings)) - couplings
+    sweep = np.eye(len(hessian))
+    for layer in layers:  # s ← s − ω ∂E/∂s, layer by layer
+        sweep[layer] -= omega * hessian[layer] @ sweep
+    slowest, rate = np.linalg.eigvalsh(hessian)[0], -np.log(np.abs(np.linalg.eigvals(sweep)).max())
+    assert rate / slowest == pytest.approx(time_of_a_sweep(omega), rel=2e-3)
+
+
+def test_the_accelerated_free_phase_takes_as_long_as_the_published_one() -> None:
+    for net, sweeps in (("2", 25), ("3", 83)):
+        settling = as_published(f"{net}-accelerated").experiment.settling
+        assert (settling.relaxation, settling.free_steps, settling.tol) == ("block", sweeps, None)
 
 
 def test_the_fast_recipe_trains_the_same_networks() -> None:
@@ -352,9 +377,7 @@ def test_two_forms_that_are_the_same_are_found_to_be_the_same(
         monkeypatch.setitem(NETS, net, ("digits", 2))
     small = data.load("digits")
     monkeypatch.setattr(data, "load", lambda *_: small)
-    # A tolerance that is never reached: all steps are taken, as in the published form.
-    for key, value in (("relaxation", "gradient"), ("accelerate", False), ("tol", 0.0), ("free_steps", 150)):
-        monkeypatch.setitem(paper.ACCELERATED, key, value)
+    monkeypatch.setattr(paper, "accelerated", lambda settling: settling)
     experiment = as_published("2").experiment
     experiment = replace(experiment, learning=replace(experiment.learning, train=100))
     folder, out = tmp_path / "run", tmp_path / "out"

@@ -105,7 +105,7 @@ class AsPublished(Common):
     """What the authors' published code does, which differs from the paper's text in β, rates, iterations and order.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 2 hours and 6 days on one core. Networks 2 and 3 are
-    also there in an accelerated form, which reaches the same free fixed points sooner.
+    also there in an accelerated form, whose free phases come to the same states several times sooner.
     """
 
     seeds: int | None = None
