@@ -1,5 +1,10 @@
 """Estimators for scikit-learn: networks that settle, behind `fit` and `predict`."""
 
+import os
+
+if "OMP_NUM_THREADS" in os.environ:  # by which joblib tells its workers how many threads are theirs; XLA reads NPROC
+    os.environ.setdefault("NPROC", os.environ["OMP_NUM_THREADS"])
+
 from eqprop.sklearn.classifier import EqPropClassifier
 from eqprop.sklearn.regressor import EqPropRegressor
 
