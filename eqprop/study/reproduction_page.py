@@ -88,8 +88,8 @@ them is a variant). In all its versions, that code takes ‖y − d‖² as the
 cost, where the paper has ½ ‖y − d‖². So its β is worth twice as much in the paper's terms, which all numbers here are
 in. Its rates multiply a contrast divided by its own β, and so are worth twice as much too. It visits the images in the
 order of the data, in the same minibatches in every epoch. Particles and biases begin at 0, and biases learn at the
-rate α_k of the weights that lead to their layer. An *accelerated* network reaches its free fixed points by block
-descent, from the same particles, and has the nudged phase of the authors:
+rate α_k of the weights that lead to their layer. An *accelerated* network goes as far in its free phases by a sixth of
+the steps, from the same particles, and has the nudged phase of the authors:
 [both forms, side by side](../accelerated/README.md).
 """
 
