@@ -21,7 +21,7 @@ from eqprop.errors import InputError
 from eqprop.store import Run
 from eqprop.study import paper, rates, reproduction_page
 from eqprop.study.accelerated import _share, forms_of
-from eqprop.study.paper import NETS, as_published, as_written, fast, time_of_a_sweep
+from eqprop.study.paper import NETS, Net, as_published, as_written, fast, time_of_a_sweep
 from eqprop.study.reproduction import Reproduction
 from eqprop.train import InOrder
 from marks import slow
@@ -169,8 +169,9 @@ def test_a_sweep_takes_slow_modes_as_far_as_the_paper_does_in_its_time(omega: fl
 
 
 def test_the_accelerated_free_phase_takes_as_long_as_the_published_one() -> None:
-    for net, sweeps in (("2", 25), ("3", 83)):
-        settling = as_published(f"{net}-accelerated").experiment.settling
+    nets: tuple[tuple[Net, int], ...] = (("2-accelerated", 25), ("3-accelerated", 83))
+    for net, sweeps in nets:
+        settling = as_published(net).experiment.settling
         assert (settling.relaxation, settling.free_steps, settling.tol) == ("block", sweeps, None)
 
 
