@@ -265,6 +265,13 @@ def require_arguments(function: Any, name: str, *arguments: str) -> None:
         return
 
 
+def require_whole(least: int, **values: Any) -> None:
+    """Refuse arguments, given by name, that are not whole numbers of `least` or more."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+
+
 def one_number(value: Any, name: str, function: Any) -> Any:
     """What a function of the user gave for one example; refused if it is not one number."""
     if not is_numeric(value) or np.ndim(value):

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eqprop.cli.campaigns import carry_out, command_line, print_place, print_rows
+from eqprop.cli.campaigns import carry_out, command_line, kept_settings, print_place, print_rows
 from eqprop.cli.console import out, print_json
-from eqprop.errors import InputError
 from eqprop.study.options import MethodName
 
 SHORT = {"epochs": 3, "train": 5000}
@@ -48,10 +47,8 @@ class Compare:
             comparison, commands = Comparison(**self._asked()), [command_line()]
         else:
             comparison, commands = Comparison.load(self.resume)
+            comparison = kept_settings(comparison, self.resume, self._asked(), self.short)
             commands = [*commands, command_line()]
-            asked = [name for name, value in self._asked().items() if value != getattr(comparison, name)]
-            if odd := ["short"] * self.short + asked:
-                raise InputError(f"--{odd[0]} with --resume, but {self.resume} has its own settings: leave it out")
         folder, done = carry_out(comparison, commands, "compare", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [relatives_page.to_dict(outcome) for outcome in done]})

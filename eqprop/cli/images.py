@@ -1,12 +1,11 @@
 """`eqprop reproduce images`: networks for images, by Equilibrium Propagation and by exact gradients."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqprop.cli.campaigns import carry_out, command_line, print_place, print_rows
+from eqprop.cli.campaigns import carry_out, command_line, kept_settings, print_place, print_rows
 from eqprop.cli.console import print_json
-from eqprop.errors import InputError
 from eqprop.study.images import ImageCampaign, ImageSet, WayName
 
 SHORT = {"epochs": 2, "train": 500, "valid": 200, "narrow": 16}
@@ -51,12 +50,8 @@ class Images:
             campaign, commands = ImageCampaign(**self._asked()), [command_line()]
         else:
             campaign, commands = ImageCampaign.load(self.resume)
+            campaign = kept_settings(campaign, self.resume, self._asked(), self.short, free={"minutes"})
             commands = [*commands, command_line()]
-            asked = self._asked()
-            campaign = replace(campaign, minutes=asked.pop("minutes", campaign.minutes))
-            odd = ["short"] * self.short + [name for name, value in asked.items() if value != getattr(campaign, name)]
-            if odd:
-                raise InputError(f"--{odd[0]} with --resume, but {self.resume} has its own settings: leave it out")
         folder, done = carry_out(campaign, commands, "reproduce images", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [images_page.to_dict(outcome) for outcome in done]})

@@ -233,7 +233,7 @@ def scene_of(
             "F does not say what its state is: give eqprop.system(F, space=eqprop.Space(10)) for a state of 10 "
             "numbers, or Space({'hidden': 20, 'output': 10}) for layers by name"
         )
-    if F.space.layers and not isinstance(F.space.layers[0], tuple):
+    if F.space.layers and not F.space.named:
         F = Named(F)
     x, y = _examples(v)
     _try_out(F, theta, x, y)

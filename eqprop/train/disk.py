@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from eqprop.boundary import short
+from eqprop.boundary import require_whole, short
 from eqprop.errors import InputError
 from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
 from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
@@ -74,8 +74,7 @@ class OnDisk(Feed):
         megabytes: float = 64.0,
         rows: slice | None = None,
     ):
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
+        require_whole(1, batch_size=batch_size)
         if not megabytes > 0:
             raise InputError(f"megabytes={megabytes!r}: give a positive number")
         self.parts: list[Rows]

@@ -13,7 +13,7 @@ import numpy as np
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
-from eqprop.train.feed import Feed, checked
+from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
 from eqprop.train.trainer import Trainer, TrainState, settling_of, starts
 from eqprop.train.watch import Watch
@@ -119,8 +119,7 @@ def fit(
 
 def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = None) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
-    if not isinstance(feed, Feed):
-        raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+    require_feed(feed)
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
@@ -95,6 +95,12 @@ class Feed(abc.ABC):
             first = stop
 
 
+def require_feed(feed: Any) -> None:
+    """Refuse what is no feed, as the arrays themselves."""
+    if not isinstance(feed, Feed):
+        raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+
+
 class Arrays(Feed):
     """A feed of arrays in memory, whose first axis counts examples; `order` says which come when.
 
@@ -106,8 +112,7 @@ class Arrays(Feed):
     """
 
     def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None, *, carry: bool = False):
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
+        require_whole(1, batch_size=batch_size)
         self.v = jax.tree.map(jnp.asarray, checked(v))
         self.examples = len(jax.tree.leaves(self.v)[0])
         if not self.examples:
@@ -220,9 +225,7 @@ class Iterated(Feed):
         lanes: bool = False,
         ahead: int = 16,
     ):
-        for name, value in (("batches", batches), ("batch_size", batch_size), ("ahead", ahead)):
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number")
+        require_whole(1, batches=batches, batch_size=batch_size, ahead=ahead)
         self.make, self.batch_size, self.lanes, self.ahead = make, batch_size, lanes, ahead
         self.batches, self.slots = batches, batch_size if lanes else 0
         self._open: tuple[int, int, Iterator[Data]] | None = None  # epoch, next minibatch, the rest

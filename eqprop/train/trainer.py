@@ -17,7 +17,7 @@ from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, require_feed, rows_of
 from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
@@ -50,7 +50,7 @@ class TrainState(NamedTuple):
     def __repr__(self) -> str:
         """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
         where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
-        if not any(isinstance(part, Tracer) for part in self[5:8]):
+        if not any(isinstance(part, Tracer) for part in (self.step, self.epoch, self.batch)):
             where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
         return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
@@ -100,8 +100,7 @@ class Trainer(eqx.Module):
     @entrance
     def init(self, theta: Theta, feed: Annotated[Feed, CHECKED], key: Key, valid: HowMany = 0) -> TrainState:
         """The state before the first minibatch; `valid` is the number of validation examples."""
-        if not isinstance(feed, Feed):
-            raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+        require_feed(feed)
         if self.persistent and not feed.slots:
             raise InputError(f"persistent=True, but {type(feed).__name__} has no slots for particles: leave it out")
         # In the types that training returns, so that it compiles once.
