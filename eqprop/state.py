@@ -21,8 +21,8 @@ from eqprop.types import HowMany, Scalar, Shape, State
 class Space(eqx.Module):
     """What a state is.
 
-    layers: the shape of each layer by name, {"hidden": (500,), "output": (10,)}; a whole number stands for a vector of
-        so many units. A state that is one array has one shape. None: nothing is known but the bounds.
+    layers: the shape of each layer by name, {"hidden": (500,), "output": (10,)}; a whole number is the size
+        of a vector. A state that is one array has one shape. None: nothing is known but the bounds.
     low, high: the bounds of each unit: a number for all of them, an array for each unit, or a dict with one of these
         for each layer. None, or −∞ and ∞: no bound. Bounds are data: others compile nothing.
 

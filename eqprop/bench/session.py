@@ -154,7 +154,7 @@ class Session:
         if self.holds(theta):
             return self.reached
         self._check_theta(wish)
-        own = jax.tree.map(lambda leaf: np.array(leaf), theta)  # which the device may do with as it likes
+        own = jax.tree.map(lambda leaf: np.array(leaf), theta)  # the device may change it
         self._wish = None  # until it is known to be there
         self.reached = self._ask("write", lambda: self.device.write(own), self._bad_theta)
         self._wish = {name: leaf.copy() for name, leaf in wish.items()}

@@ -130,9 +130,9 @@ def scene_of_run(folder: Path, data_dir: Path | None = None, say: Callable[[str]
 def scene_of_data(
     name: str, data_dir: Path | None = None, say: Callable[[str], None] = print, *, updates: int | None = None
 ) -> Scene:
-    """The network that `eqprop train` trains on a data set, after so many minibatches from random weights.
+    """The network that `eqprop train` trains on a data set, after `updates` minibatches from random weights.
 
-    `updates` is None: as many as take a few seconds.
+    updates: None: as many as take a few seconds.
     """
     if name not in data.NAMES:
         raise InputError(f"{name!r} is neither the folder of a run nor a data set: choose {', '.join(data.NAMES)}")

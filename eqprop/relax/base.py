@@ -34,7 +34,7 @@ class Info(NamedTuple):
 
 
 def restless(examples: int, steps: int) -> Info:
-    """Of chains that sample, and come to no rest: the residual is not a number, and they have not converged."""
+    """The `Info` of chains that sample and never rest: their residual is NaN, and they have not converged."""
     return Info(jnp.full(examples, jnp.nan), jnp.full(examples, steps), jnp.zeros(examples, bool))
 
 

@@ -117,7 +117,7 @@ class Gibbs(Relaxation):
         keep: Callable[[Layers, Array, Layers, Layers], Layers],
         kept: Layers,
     ) -> tuple[Layers, Layers]:
-        """All sweeps, of which keep(kept, t, s, p) sees the draws s and their probabilities p; t < 0 in the burn-in."""
+        """All sweeps; keep(kept, t, s, p) sees the draws s of each and their probabilities p; t < 0: burn-in."""
         shapes = machine.space.shapes
         drawn = [layer for layer in reversed(shapes) if layer not in held]
         sizes = [prod(shapes[layer]) for layer in drawn]

@@ -15,7 +15,7 @@ BACKWARD = (
     "take tol=None for a fixed number of steps, jax.jvp, or a rule, as EquilibriumPropagation or ImplicitGradient"
 )
 
-FEW = 8  # steps of vectors, up to which all look at their residuals: a last step apart takes longer than these
+FEW = 8  # steps: up to here vectors compute all residuals, as a separate last step would take longer than they do
 
 
 class Settling(NamedTuple):
@@ -87,7 +87,7 @@ def _kept_apart(s: State) -> State:
     units = jnp.ravel(jax.tree.leaves(s)[0])
     if not units.size:
         return s
-    always = jnp.abs(units[0]) != -1  # also where it is not a number
+    always = jnp.abs(units[0]) != -1  # for NaN too; XLA cannot know that
     return jax.lax.cond(always, lambda s: s, lambda s: jax.tree.map(jnp.negative, s), s)
 
 

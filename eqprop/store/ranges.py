@@ -53,7 +53,7 @@ def check_options(options: Any) -> None:
         if isinstance(plain, list | tuple):
             plain = tuple(part.item() if isinstance(part, np.generic) else part for part in plain)
         given = fitted(kinds[name], plain, name)
-        object.__setattr__(options, name, given)  # which is frozen otherwise
+        object.__setattr__(options, name, given)  # the dataclass is frozen
         for found in _ranges(hint):
             for value in given if isinstance(given, tuple) else (given,):
                 if value is not None and not found.holds(value):

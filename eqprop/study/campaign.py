@@ -118,7 +118,7 @@ class Campaign(abc.ABC):
     def load_data(self, data_dir: Path | None, say: Callable[[str], None]) -> dict[str, data.Dataset]:
         """All the data; refused if they do not suffice, which must be known before hours are spent."""
         held_out = {trial.experiment.dataset: trial.experiment.learning.valid for trial in self.trials()}
-        fetched = [name for name in held_out if name != "digits"]  # which come with scikit-learn
+        fetched = [name for name in held_out if name != "digits"]  # digits come with scikit-learn
         if data_dir is not None and len(fetched) > 1:
             raise InputError(
                 f"--data-dir {data_dir} holds one data set, but {' and '.join(fetched)} are wanted: choose one of them"

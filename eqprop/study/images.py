@@ -52,7 +52,7 @@ def smooth(usual: Experiment) -> Experiment:
             nudge="holomorphic",
             free_steps=30,
             tol=1e-3,
-            nudged_relaxation="block",  # which takes all its steps: the tolerance is for the free phase
+            nudged_relaxation="block",  # all its steps are taken: the tolerance is for the free phase
             nudged_steps=2 * (usual.settling.nudged_steps or usual.depth),
         ),
     )

@@ -103,7 +103,7 @@ def _perform(
                 observe=keep,
             )
     except KeyboardInterrupt:
-        if latest is not None and not spans_processes(mesh):  # of which others may still be computing
+        if latest is not None and not spans_processes(mesh):  # other processes may still be computing a part of it
             progress, count = latest
             save(run, setup, progress, history[:count], config)
         raise

@@ -17,8 +17,8 @@ from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
 from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
 from eqprop.types import Array, Data, Int, Key
 
-BLOCK_BYTES = 2**17  # read at once: single rows of a kilobyte took six times as long from a disk
-WINDOWS = 4  # of which at most so many are in memory: one in use, the next, and what it is made of
+BLOCK_BYTES = 2**17  # that are read at once: rows of a kilobyte, read one by one, took six times as long from a disk
+WINDOWS = 4  # in memory at the most: the one in use, the next, and the arrays that the next is made from
 
 Decode = Callable[[Data], Data]
 """v as it is stored → v as F takes it, for a minibatch; it is compiled into the loop."""

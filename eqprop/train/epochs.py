@@ -20,7 +20,7 @@ from eqprop.train.watch import Watch
 from eqprop.types import Data, HowMany, Theta
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
-STILL = 0.999  # of the cost before: an epoch that ends above has not learned, and is looked into
+STILL = 0.999  # of the cost before: an epoch with a larger one has taught nothing, and `is_dead` is asked
 
 
 class Progress(NamedTuple):

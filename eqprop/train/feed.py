@@ -279,7 +279,7 @@ class Gathered(Window):
 
 
 class Stacked(Window):
-    """Minibatches in a row, the first of which is number `first` of the epoch; slots are rows if they carry over."""
+    """Minibatches in a row, from number `first` of the epoch on; slots are rows if states carry over."""
 
     v: Data
     weight: Array
@@ -292,7 +292,7 @@ class Stacked(Window):
 
 
 def view(augment: Augment, draw: Key, i: Array, v: Data, rows: slice = slice(None), size: int | None = None) -> Data:
-    """What is seen of minibatch i; v may be some of its rows, of `size` in all, which see what they would in it."""
+    """What is seen of minibatch i. v may be some of its `size` rows: each is seen as it is in the whole minibatch."""
     keys = jax.random.split(jax.random.fold_in(draw, i), size or len(jax.tree.leaves(v)[0]))
     return jax.vmap(augment)(keys[rows], v)
 
@@ -303,7 +303,7 @@ def _rows(real: Array) -> Array:
 
 
 def epoch_keys(key: Key, epoch: int | Array) -> Array:
-    """Of an epoch: for the order of its examples, and for the rule."""
+    """The keys of an epoch: for the order of its examples, and for the rule."""
     return jax.random.split(jax.random.fold_in(key, epoch))
 
 

@@ -24,7 +24,7 @@ from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
 from eqprop.types import Array, Count, Data, HowMany, Key, Metric, State, Theta, Weight
 
-MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
+MOVING = 0.25  # of the largest unit of a state: with a residual above that, the state is still on its way
 
 
 class TrainState(NamedTuple):
@@ -153,7 +153,7 @@ class Trainer(eqx.Module):
 
     @entrance
     def settle(self, theta: Theta, v: Data, block: Count = 1000) -> State:
-        """The free fixed points of all examples, as `measure` looks at; targets may be None."""
+        """The free fixed points of all examples, at which `measure` measures; targets may be None."""
         v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
@@ -236,16 +236,16 @@ def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
 
 
 def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
-    """The state after a minibatch of which the rule has learned this; a device has no part in it."""
+    """The state after a minibatch, given what the rule learned from it; no device is asked."""
     sums = _tally(trainer, state.theta, batch, learned)
     return _change(trainer, state, batch.slot, learned.gradient, learned.state, sums)
 
 
 def _key(state: TrainState) -> Key:
-    """Of what is random in the next minibatch: the rule's of `epoch_keys`, folded with the number of the minibatch.
+    """The key of the next minibatch: the rule's key of `epoch_keys`, folded with the number of the minibatch.
 
-    JAX's second key of a split is the key folded with 1. So one loop makes all three foldings, and the program has one
-    hash to compile and not three.
+    The second key that JAX's `split` gives is the key folded with 1. So all three keys are foldings, and one loop makes
+    them: the program has one hash to compile in place of three.
     """
     numbers = jnp.stack([state.epoch, jnp.ones_like(state.epoch), state.batch])
     return jax.lax.scan(lambda key, number: (jax.random.fold_in(key, number), None), state.key, numbers)[0]
@@ -260,7 +260,7 @@ def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batc
     def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
         batch, start = rows
         weight = jnp.sum(batch.weight)
-        used = jnp.where(weight > 0, batch.weight, 1)  # of rows that weigh nothing, an average is none
+        used = jnp.where(weight > 0, batch.weight, 1)  # an average over rows that weigh nothing would be NaN
         learned = rule.learn(trainer.F, state.theta, batch.v, start, key, used)
         gradient = jax.tree.map(lambda g: (weight * g).astype(g.dtype), learned.gradient)
         return (gradient, _tally(trainer, state.theta, batch, learned)), learned.state
@@ -335,7 +335,7 @@ def _settle(
     if trainer.mesh is None:
         return one(rows, None)
     count = len(jax.tree.leaves(rows)[0])
-    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # which None stands for
+    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # the key that None stands for
     return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
@@ -351,9 +351,9 @@ def _metrics(trainer: Trainer, theta: Theta, v: Data, s: State) -> dict[str, Arr
 
 
 def _total(values: dict[str, Any], weight: Weight) -> dict[str, Any]:
-    """Sums over the examples of all values, each with its weight; what a padding row comes to may be no number.
+    """The weighted sums of all values over the examples; a padding row is left out, as its values may be NaN.
 
-    One reduction makes all of them, as XLA compiles each reduction on its own.
+    One reduction makes all sums, as XLA compiles each reduction on its own.
     """
     rows, shape = jax.tree.flatten(jax.tree.map(lambda value: jnp.where(weight > 0, weight * value, 0), values))
     start = [jnp.zeros((), row.dtype) for row in rows]
