@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,12 @@ def upward(room: str, names: set[str]) -> set[str]:
 def test_every_file_is_in_a_room() -> None:
     there = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
     assert there - {"__init__"} == set(ROOMS)
+
+
+def test_the_architecture_page_has_the_rooms_in_this_order() -> None:
+    tree = (PACKAGE.parent / "docs" / "architecture.md").read_text().split("```")[1]
+    named = re.findall(r"^  (\w+)(?:/|\.py)", tree, flags=re.MULTILINE)
+    assert named == [room for room in ROOMS if room != "__main__"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

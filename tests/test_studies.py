@@ -77,7 +77,9 @@ def test_a_study_of_nothing_is_refused(kind: Any) -> None:
         field.name: () for field in fields(kind.Question) if isinstance(getattr(kind.Question(), field.name), tuple)
     }
     for nothing in (lists, *({name: ()} for name in lists)):
-        with pytest.raises(InputError, match=r"name some|give (at least )?one|give numbers of hidden layers|belong to them"):
+        with pytest.raises(
+            InputError, match=r"name some|give (at least )?one|give numbers of hidden layers|belong to them"
+        ):
             kind.Question(**nothing)
 
 

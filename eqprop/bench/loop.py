@@ -25,7 +25,7 @@ from eqprop.store.pace import Pace
 from eqprop.store.run import Kept, Record, check_counters, records
 from eqprop.train import Batch, Feed, Progress, Trainer, TrainState
 from eqprop.train.feed import checked, rows_of
-from eqprop.train.trainer import apply_learned, learn
+from eqprop.train.trainer import apply_learned, prepared
 from eqprop.types import Data, State, Theta
 
 
@@ -143,7 +143,9 @@ def _learn(
     for trial in range(again + 1):
         first = session.count
         try:
-            after = _apply(trainer, state, batch, learn(trainer, state, batch))
+            rule, start, key = prepared(trainer, state, batch)
+            learned = rule.learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+            after = _apply(trainer, state, batch, learned)
         except RefusedError as error:
             session.note(event="minibatch refused", **place, trial=trial, reason=str(error))
             counts["repeated"] += trial < again

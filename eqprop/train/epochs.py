@@ -15,7 +15,7 @@ from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
-from eqprop.train.trainer import Trainer, TrainState, settling_of, starts
+from eqprop.train.trainer import Trainer, TrainState, advance, settling_of, starts
 from eqprop.train.watch import Watch
 from eqprop.types import Data, HowMany, Theta
 
@@ -76,7 +76,7 @@ def fit(
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
-        good, state = state, jax.block_until_ready(trainer.advance(state, feed, step))
+        good, state = state, jax.block_until_ready(advance(trainer, state, feed, step))
         spent = agreed(trainer.mesh, time.perf_counter() - began)  # all processes take pieces of the same length
         seconds += spent
         piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
@@ -152,7 +152,7 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
 def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
     """What made values infinite: the minibatches are taken again one by one, up to the first that does it."""
     while True:
-        after = trainer.advance(state, feed, 1)
+        after = advance(trainer, state, feed, 1)
         if not _finite((after.theta, after.sums["metrics"])):
             break
         state = after

@@ -1,7 +1,7 @@
 """The trainer: what is trained, how, and what is measured; and the compiled loop over minibatches."""
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
@@ -134,17 +134,7 @@ class Trainer(eqx.Module):
     @entrance
     def advance(self, state: TrainState, feed: Feed, batches: int) -> TrainState:
         """Train on the next `batches` minibatches, which must lie within the running epoch."""
-        first, left = int(state.batch), feed.batches - int(state.batch)
-        if not 0 <= batches <= left:
-            raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
-        end = first + batches
-        if self.mesh is not None:
-            feed = feed.on(self.mesh)
-        while first < end:
-            window, stop = feed.window(state.key, int(state.epoch), first, end - first)
-            first = min(stop, end)
-            state = _advance(self, state, window, first)
-        return state
+        return advance(self, state, feed, batches)
 
     @entrance
     def measure(self, theta: Theta, v: Data, block: Count = 1000) -> dict[str, float]:
@@ -199,6 +189,21 @@ class Trainer(eqx.Module):
         return {name: total / max(examples, 1) for name, total in totals.items()}, particles
 
 
+def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> TrainState:
+    """`Trainer.advance`, for what was checked before."""
+    first, left = int(state.batch), feed.batches - int(state.batch)
+    if not 0 <= batches <= left:
+        raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
+    end = first + batches
+    if trainer.mesh is not None:
+        feed = feed.on(trainer.mesh)
+    while first < end:
+        window, stop = feed.window(state.key, int(state.epoch), first, end - first)
+        first = min(stop, end)
+        state = _advance(trainer, state, window, first)
+    return state
+
+
 def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
 
@@ -212,20 +217,22 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     >>> int(state.step)
     1
     """
-    return (_update if trainer.F.traceable else learn_from)(trainer, state, batch)
+    return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
 
 
-def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
-    """`update`, as a part of a larger program."""
+def _learn_from(trainer: Trainer, batches: Callable[[Array], Batch], i: Array, state: TrainState) -> TrainState:
+    """The state after minibatch number i, as a part of a larger program."""
+    batch = batches(i)
     if trainer.mesh is not None and trainer.mesh.shape[EXAMPLES] > 1:
         return _learn_together(trainer, trainer.mesh, state, batch)
-    return apply_learned(trainer, state, batch, learn(trainer, state, batch))
+    rule, start, key = prepared(trainer, state, batch)
+    learned = rule.learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+    return apply_learned(trainer, state, batch, learned)
 
 
-def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
-    """What the rule makes of a minibatch."""
-    start, key = starts(trainer, state, batch), _key(state)
-    return trainer.rule.at(state.step).learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+def prepared(trainer: Trainer, state: TrainState, batch: Batch) -> tuple[Rule, State, Key]:
+    """What a minibatch is learned by: the rule as it is by then, where the free phases begin, and a key."""
+    return trainer.rule.at(state.step), starts(trainer, state, batch), _key(state)
 
 
 def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
@@ -251,11 +258,15 @@ def _key(state: TrainState) -> Key:
     return jax.lax.scan(lambda key, number: (jax.random.fold_in(key, number), None), state.key, numbers)[0]
 
 
+def _learn_alone(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+    """The state after a minibatch that belongs to no window."""
+    return _learn_from(trainer, lambda _: batch, state.batch, state)
+
+
 def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
     """`update` on a mesh: each device learns from its rows, and one sum over the devices makes the gradient of all."""
     batch = fill_up(batch, mesh)._replace(slot=fill_up(batch.slot, mesh, NOWHERE))
-    start, key = starts(trainer, state, batch), _key(state)
-    rule = trainer.rule.at(state.step)
+    rule, start, key = prepared(trainer, state, batch)
 
     def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
         batch, start = rows
@@ -299,12 +310,12 @@ def _change(
 
 @compiled
 def _update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
-    return learn_from(trainer, state, batch)
+    return _learn_alone(trainer, state, batch)
 
 
 @compiled
 def _advance(trainer: Trainer, state: TrainState, window: Window, stop: Array | int) -> TrainState:
-    return jax.lax.fori_loop(state.batch, stop, lambda i, state: learn_from(trainer, state, window.batch(i)), state)
+    return jax.lax.fori_loop(state.batch, stop, partial(_learn_from, trainer, window.batch), state)
 
 
 @compiled
