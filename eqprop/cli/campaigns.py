@@ -21,6 +21,7 @@ from eqprop.study.campaign import Campaign, Outcome, Trial
 from eqprop.train import Progress
 
 Settings = TypeVar("Settings", bound=Campaign | Study)
+Begun = TypeVar("Begun", bound=Campaign)
 
 
 def command_line() -> str:
@@ -54,6 +55,16 @@ def kept_settings(
         raise InputError(f"--{option} with --resume, but {folder} has its own settings: leave it out")
     changed = {name: value for name, value in asked.items() if name in free}
     return replace(kept, **changed) if changed else kept
+
+
+def asked_for(
+    kind: type[Begun], asked: dict[str, Any], short: bool, resume: Path | None, *, free: Collection[str] = ()
+) -> tuple[Begun, list[str]]:
+    """A new campaign with these settings, or the one to go on with; and the commands that led to it, this one too."""
+    if resume is None:
+        return kind(**asked), [command_line()]
+    campaign, commands = kind.load(resume)
+    return kept_settings(campaign, resume, asked, short, free=free), [*commands, command_line()]
 
 
 def carry_out(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eqprop.cli.campaigns import carry_out, command_line, kept_settings, print_place, print_rows
+from eqprop.cli.campaigns import asked_for, carry_out, print_place, print_rows
 from eqprop.cli.console import out, print_json
 from eqprop.study.options import MethodName
 
@@ -43,12 +43,7 @@ class Compare:
         from eqprop.study import relatives_page  # loads matplotlib, which takes its time
         from eqprop.study.relatives import Comparison
 
-        if self.resume is None:
-            comparison, commands = Comparison(**self._asked()), [command_line()]
-        else:
-            comparison, commands = Comparison.load(self.resume)
-            comparison = kept_settings(comparison, self.resume, self._asked(), self.short)
-            commands = [*commands, command_line()]
+        comparison, commands = asked_for(Comparison, self._asked(), self.short, self.resume)
         folder, done = carry_out(comparison, commands, "compare", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [relatives_page.to_dict(outcome) for outcome in done]})

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqprop.cli.campaigns import carry_out, command_line, kept_settings, print_place, print_rows
+from eqprop.cli.campaigns import asked_for, carry_out, print_place, print_rows
 from eqprop.cli.console import print_json
 from eqprop.study.images import ImageCampaign, ImageSet, WayName
 
@@ -46,12 +46,7 @@ class Images:
     def run(self) -> None:
         from eqprop.study import images_page  # loads matplotlib, which takes its time
 
-        if self.resume is None:
-            campaign, commands = ImageCampaign(**self._asked()), [command_line()]
-        else:
-            campaign, commands = ImageCampaign.load(self.resume)
-            campaign = kept_settings(campaign, self.resume, self._asked(), self.short, free={"minutes"})
-            commands = [*commands, command_line()]
+        campaign, commands = asked_for(ImageCampaign, self._asked(), self.short, self.resume, free={"minutes"})
         folder, done = carry_out(campaign, commands, "reproduce images", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [images_page.to_dict(outcome) for outcome in done]})

@@ -192,4 +192,4 @@ def require_names(what: str, asked: Sequence[str], there: Collection[str]) -> No
     if odd := [name for name in asked if name not in there]:
         raise InputError(f"{what}: {odd[0]!r} is none of {', '.join(there)}")
     if not asked or len(set(asked)) < len(asked):
-        raise InputError(f"{what}={tuple(asked)}: name some, each once, of {', '.join(there)}")
+        raise InputError(f"{what}={' '.join(asked) or '()'}: name some, each once, of {', '.join(there)}")
