@@ -35,9 +35,9 @@ WORDS = NUMBERS | {
     PyTree: "an array, or a tree of arrays",
 }
 INFINITE = "it may be infinite"
-"""Says so of a number, as `Annotated[float, INFINITE]`: others must be finite."""
+"""Marks a number that may be infinite, as `Annotated[float, INFINITE]`; all others must be finite."""
 CHECKED = "the call itself refuses others, in better words"
-"""Says so of an argument, as `Annotated[Feed, CHECKED]`."""
+"""Marks an argument that is not checked here, as `Annotated[Feed, CHECKED]`."""
 MOST = 1000  # parts of a list or dict that are looked at
 
 _within = threading.local()
@@ -48,7 +48,7 @@ class Meaning(Protocol):
     """What an annotation says beyond the type, as `Annotated[PyTree, Numbers()]`."""
 
     def misfit(self, value: Any) -> str | None:
-        """What is wrong with a value, as the end of a sentence that it begins; None if nothing is."""
+        """What is wrong with a value, as the end of a sentence that begins with the value; None: nothing."""
         ...
 
 
@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except NameError:  # of which only type checkers see one
+    except NameError:  # a name that is imported for type checkers only
         return dict(map(functools.partial(_resolved, function), function.__annotations__.items()))
 
 
@@ -125,7 +125,7 @@ def _check(name: str, signature: inspect.Signature, hints: dict[str, Any], args:
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return  # what is missing, or too much, Python says itself
+        return  # Python itself says which argument is missing or too much
     for parameter, value in given.items():
         if parameter not in hints:
             continue
@@ -194,11 +194,11 @@ def _fits_class(kind: Any, args: tuple[Any, ...], value: Any) -> bool:
     if getattr(kind, "_is_protocol", False):
         return callable(value) or "__call__" not in vars(kind)
     if isinstance(value, str | bytes) and kind not in (str, bytes, object):
-        return False  # of which the parts are hardly ever meant
+        return False  # its letters are hardly ever meant as the parts of a list
     try:
         if not isinstance(value, kind) or (kind is Iterable and not is_iterable(value)):
             return False
-    except TypeError:  # a class that has no instances
+    except TypeError:  # `isinstance` takes no such class
         return True
     if isinstance(value, Mapping) and len(args) == 2:
         parts = list(value.items())[:MOST]
@@ -253,7 +253,7 @@ def is_numeric(value: Any) -> bool:
 
 
 def require_arguments(function: Any, name: str, *arguments: str) -> None:
-    """Refuse a function of the user that cannot be called with so many arguments."""
+    """Refuse a function of the user that cannot be called with these arguments."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
@@ -261,8 +261,15 @@ def require_arguments(function: Any, name: str, *arguments: str) -> None:
         raise InputError(
             f"{name}={short(function)} cannot be called as {wanted} ({error}): give a function of these"
         ) from error
-    except ValueError:  # of some functions nothing is known
+    except ValueError:  # Python does not know the arguments of every function
         return
+
+
+def require_whole(least: int, **values: Any) -> None:
+    """Refuse arguments, given by name, that are not whole numbers of `least` or more."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
 
 
 def one_number(value: Any, name: str, function: Any) -> Any:

@@ -18,11 +18,11 @@ from eqprop.errors import InputError
 Function = TypeVar("Function", bound=Callable[..., Any])
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 16_000
-"""Memory maps of a process with its compiled programs, of which Linux allows 65,530; they take about 1.5 GB."""
-OFTEN = 25  # programs, after which to look
+"""Memory maps that the compiled programs of a process may take, about 1.5 GB; Linux allows 65,530."""
+OFTEN = 25  # programs are compiled between two looks
 
-_programs = 0  # since the last look
-_forked = False  # from a process that had computed
+_programs = 0  # compiled since the last look
+_forked = False  # whether this process was forked from one that had computed
 
 
 def compiled(function: Function) -> Function:
@@ -34,7 +34,7 @@ def compiled(function: Function) -> Function:
 
     def run(static: tuple[Any, ...], dynamic: list[Any]) -> Any:
         global _programs
-        _programs += 1  # Python comes by here to trace only
+        _programs += 1  # Python runs this only where JAX traces
         rest, treedef = static
         leaves = [s if d is None else d for s, d in zip(rest, dynamic, strict=True)]
         args, kwargs = jax.tree.unflatten(treedef, leaves)
@@ -77,9 +77,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
 
 
 def make_room() -> None:
-    """Forget all programs if they take too many of the process's memory maps, as those of hundreds of shapes do.
+    """Forget all programs once they take too many of the process's memory maps, as after hundreds of shapes.
 
-    JAX itself keeps every program, and the process would end when Linux has no map left for the next.
+    JAX itself keeps every program, and Linux would end the process when it has no map left for the next one.
     """
     global _programs
     _programs = 0
@@ -101,10 +101,10 @@ def keep_programs(folder: Path) -> None:
 
 
 def compile_quickly() -> None:
-    """Let XLA take half the time to compile, for programs that run for milliseconds only.
+    """Make XLA compile in half the time, for programs that run for milliseconds only.
 
-    It must be said before JAX computes anything. XLA ends the process at an option that it does not know, hence the
-    version.
+    Call it before JAX computes anything. The version is looked at because XLA ends the process at an option that it
+    does not know.
     """
     if version("jaxlib").startswith("0.10."):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"

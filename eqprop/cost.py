@@ -74,7 +74,7 @@ class Clampable(abc.ABC):
 
 
 class PlainCost(Cost):
-    """A function C(θ, y, s), of which no more is known."""
+    """A function C(θ, y, s), about which no more is known."""
 
     function: Callable[[Theta, Data, State], Any]
 
@@ -166,7 +166,7 @@ class OutputCost(Cost, Curved):
         total: Any = 0.0
         for leaf in jax.tree.leaves(theta):
             if self.l1 is not None:
-                # |θ| as θ sign(θ): its derivative at 0 is 0, where that of `abs` is 1 and would push what is exactly 0.
+                # θ sign(θ) in place of |θ|: its derivative at 0 is 0. That of `abs` is 1, and would push a weight of 0.
                 total = total + self.l1 * jnp.sum(leaf * jnp.sign(leaf))
             if self.l2 is not None:
                 total = total + self.l2 / 2 * jnp.sum(leaf**2)
@@ -186,7 +186,7 @@ def require_shares(y: Data) -> None:
     """Refuse targets of a batch that are not the shares of classes, as a softmax has them."""
     values = np.asarray(y)
     if values.ndim < 2:
-        return  # which fits no layer
+        return  # the cost itself refuses a shape that fits no layer
     wrong = (values < 0).any(-1) | (np.abs(values.sum(-1) - 1) > 1e-3)
     if wrong.any():
         row = int(np.argwhere(wrong)[0][0])

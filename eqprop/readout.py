@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.cost import OutputCost, require_shares
 from eqprop.energy.graph import Graph
 from eqprop.errors import InputError
@@ -45,9 +45,8 @@ class SoftmaxReadout(OutputCost):
         return cls(layer=layer, units=prod(net.shapes[layer]), classes=classes, **penalties)
 
     def __check_init__(self) -> None:
-        for name, value, least in (("units", self.units, 1), ("classes", self.classes, 2)):
-            if not isinstance(value, int) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+        require_whole(1, units=self.units)
+        require_whole(2, classes=self.classes)
 
     @entrance
     def init(self, key: Key, gain: Gain = 0.5) -> dict[str, Any]:

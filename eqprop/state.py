@@ -21,8 +21,8 @@ from eqprop.types import HowMany, Scalar, Shape, State
 class Space(eqx.Module):
     """What a state is.
 
-    layers: the shape of each layer by name, {"hidden": (500,), "output": (10,)}; a whole number stands for a vector of
-        so many units. A state that is one array has one shape. None: nothing is known but the bounds.
+    layers: the shape of each layer by name, {"hidden": (500,), "output": (10,)}; a whole number is the size
+        of a vector. A state that is one array has one shape. None: nothing is known but the bounds.
     low, high: the bounds of each unit: a number for all of them, an array for each unit, or a dict with one of these
         for each layer. None, or −∞ and ∞: no bound. Bounds are data: others compile nothing.
 
@@ -62,6 +62,11 @@ class Space(eqx.Module):
         return bool(jax.tree.leaves((self.low, self.high)))
 
     @property
+    def named(self) -> bool:
+        """Whether the state has named layers; else it is one array, or unknown."""
+        return bool(self.layers) and isinstance(self.layers[0], tuple)
+
+    @property
     def shapes(self) -> dict[str, Shape]:
         """The shape of each layer by name; refused for a state without named layers."""
         if self.layers is None or not all(isinstance(layer, tuple) for layer in self.layers):
@@ -77,17 +82,16 @@ class Space(eqx.Module):
                 "eqprop.system(F, space=Space({'output': 10})), or Space((10,)) for a state that is one array"
             )
         check_process()
-        named = self.layers and isinstance(self.layers[0], tuple)
-        shapes: Any = self.shapes.values() if named else [self.layers]
+        shapes: Any = self.shapes.values() if self.named else [self.layers]
         needed = 4 * batch * sum(map(prod, shapes))
         check_memory(needed, f"states of {batch} examples", "give fewer at a time")
-        if named:
+        if self.named:
             return self.project({layer: jnp.zeros((batch, *shape)) for layer, shape in self.shapes.items()})
         return self.project(jnp.zeros((batch, *self.layers)))  # pyright: ignore[reportArgumentType]
 
     def check(self, s: State) -> None:
         """Refuse the state of a batch if it has other layers, or other shapes behind the axis that counts examples."""
-        if self.layers and isinstance(self.layers[0], tuple):
+        if self.named:
             check_shapes("the state", self.shapes, s, axes=1)
         elif self.layers is not None:
             check_shapes("the state", {"F": self.layers}, {"F": s}, axes=1)  # pyright: ignore[reportArgumentType]

@@ -203,3 +203,15 @@ def test_everything_public_is_guarded(module: Any) -> None:
             assert "_guarded" in vars(value), name
         elif type(value).__name__ == "function" and name not in ("live", "verify"):
             assert hasattr(value, "entrance"), name
+
+
+def test_a_whole_number_that_is_too_small_is_refused_in_the_same_words() -> None:
+    boundary.require_whole(1, steps=1, samples=5)
+    for value in (0, -3, 1.0, True, "3", np.int64(2), None):
+        with pytest.raises(ep.InputError, match=r"^samples=.*: give a whole number of 1 or more$"):
+            boundary.require_whole(1, steps=1, samples=value)
+
+
+def test_a_space_says_whether_its_layers_have_names() -> None:
+    assert ep.Space({"a": 3}).named
+    assert not any(space.named for space in (ep.Space(), ep.Space(3), ep.Space((2, 2)), ep.Space(())))

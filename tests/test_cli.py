@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import traceback
 from dataclasses import fields, is_dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -28,6 +29,7 @@ from eqprop.energy import Graph
 from eqprop.study import PRESETS, Experiment, evaluate, preset
 from marks import slow_but
 
+PACKAGE = Path(eqprop.__file__).parent
 GROUPS = ("network", "cost", "settling", "learning", "images", "circuit", "devices")
 OPTIONS = {f.name: group for group in GROUPS for f in fields(getattr(PRESETS["digits"], group))}
 TRAIN = ["train", "digits", "--train", "60", "--hidden", "5", "--epochs", "2", "--batch-size", "20"]
@@ -243,8 +245,10 @@ def test_evaluate_works_where_it_may_not_write(
     assert "no confusion_matrix.png" in shown.err
 
 
-def test_a_training_builds_its_network_and_its_trainer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_builds_its_parts_once_and_goes_a_short_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One network, one trainer; and at most 20 frames of ours from `main` to the Φ of a minibatch that is learned."""
     built: list[type] = []
+    ways: list[list[str]] = []
 
     def counted(kind: type, name: str) -> None:
         before = getattr(kind, name)
@@ -255,10 +259,20 @@ def test_a_training_builds_its_network_and_its_trainer_once(tmp_path: Path, monk
 
         monkeypatch.setattr(kind, name, after)
 
+    def phi(*args: Any) -> Any:
+        frames = traceback.extract_stack()
+        ways.append([frame.name for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)])
+        return before(*args)
+
+    before = Graph.phi
+    monkeypatch.setattr(Graph, "phi", phi)
     counted(Graph, "__init__")
     counted(Trainer, "__check_init__")
-    assert run(*TRAIN, "--run-dir", tmp_path / "run") == 0
+    # A size of its own, so that it is traced here and not taken from another test.
+    assert run(*TRAIN, "--hidden", "7", "--epochs", "1", "--run-dir", tmp_path / "run") == 0
     assert built == [Graph, Trainer]
+    learned = [way[way.index("main") + 1 :] for way in ways if "_advance" in way]
+    assert learned and max(map(len, learned)) <= 20, max(learned, key=len)
 
 
 # ---- data ----

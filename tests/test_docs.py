@@ -1,5 +1,6 @@
 """What the documentation shows is true: its code runs and prints what it says, and its reference is complete."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -120,7 +121,7 @@ def test_what_is_added_from_outside_works_and_touches_no_private_name(tmp_path: 
     code = "\n".join(
         content for language, content in blocks((DOCS / "extending.md").read_text()) if language == "python"
     )
-    assert not re.search(r"\b(?:ep|eqprop)(?:\.\w+)*\._[a-z]|\bfrom eqprop[\w.]* import _", code)
+    assert not private_names(code)
     (tmp_path / "extending.py").write_text(f"import jax\nassert len(jax.devices()) == 2\n{code}")
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     done = subprocess.run(
@@ -131,6 +132,24 @@ def test_what_is_added_from_outside_works_and_touches_no_private_name(tmp_path: 
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def private_names(code: str) -> list[str]:
+    """Attributes and imported names that begin with one underscore."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute):
+            found.append(node.attr)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found += [part for alias in node.names for part in alias.name.split(".")]
+            found += (getattr(node, "module", None) or "").split(".")
+    return [name for name in found if name.startswith("_") and not name.startswith("__")]
+
+
+def test_a_private_name_is_noticed() -> None:
+    for planted in ("net._units", "ep.train._key", "from eqprop.rule.base import _learn", "import eqprop._x as x"):
+        assert private_names(planted), planted
+    assert not private_names("for _ in range(3):\n    print(net.__class__, ep.rest(1))")
 
 
 def test_what_counts_as_alike() -> None:

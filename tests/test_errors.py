@@ -321,7 +321,7 @@ SPOILT = {
     ),
     "a report in the place of a file": (intact, "bench check --report file", "cannot make the folder file", "exists"),
     "a report below a file": (intact, "verify --report file/below", "cannot make the folder file/below", "Not a dir"),
-    "a study of no effects": (intact, "reproduce circuits --effects", "effects=()", "at least one"),
+    "a study of no effects": (intact, "reproduce circuits --effects", "effects=()", "name some"),
     "unknown data set": (intact, "train emnist", "'emnist'", "fashion"),
     "unknown data set, fetch": (intact, "data fetch emnist", "emnist", "fashion"),
     "unknown command": (intact, "trian digits", "trian", "train"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from eqprop import InputError, data
+from eqprop.cli.campaigns import asked_for
 from eqprop.store import Run
 from eqprop.study import preset
 from eqprop.study.images import DATASETS, WAYS, ImageCampaign, ImageSet
@@ -128,3 +129,14 @@ def test_bad_input_is_refused(
     assert run("reproduce", "images", *options.split()) == 2
     assert words in " ".join(capsys.readouterr().err.split())
     assert list(tmp_path.iterdir()) == []  # nothing was begun
+
+
+def test_a_campaign_that_goes_on_keeps_its_settings(tmp_path: Path) -> None:
+    begun = ImageCampaign(datasets=("digits",), methods=("symmetric",), epochs=2)
+    begun.save(tmp_path, ["eqprop reproduce images"])
+    kept, commands = asked_for(ImageCampaign, {"epochs": 2, "minutes": 3.0}, False, tmp_path, free={"minutes"})
+    assert kept == replace(begun, minutes=3.0)
+    assert commands[0] == "eqprop reproduce images" and len(commands) == 2
+    for asked, short, odd in (({"epochs": 3}, False, "--epochs"), ({"epochs": 2}, True, "--short")):
+        with pytest.raises(InputError, match=f"{odd} with --resume, but .* has its own settings"):
+            asked_for(ImageCampaign, asked, short, tmp_path, free={"minutes"})

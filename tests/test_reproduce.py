@@ -305,7 +305,7 @@ def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("fast --nets 1 1", "name each network once"),
+        ("fast --nets 1 1", "name some, each once"),
         ("fast --seeds 0", "seeds=0"),
         ("fast --nets 2-accelerated", "nets=2-accelerated"),
         ("fast --minutes -1", "minutes=-1"),

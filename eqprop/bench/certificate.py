@@ -10,7 +10,7 @@ from eqprop.store.atomic import write_atomic, write_json
 
 
 class Expected(NamedTuple):
-    """The error of the gradient of one minibatch, as a part of its length, at one β and with so many readings.
+    """The error of the gradient of one minibatch, as a part of its length, at one β and with one number of readings.
 
     bias: since β is not small: what is left when the gradients at β and β/2 are extrapolated to 0.
     offset: since the device reads otherwise when it is pushed, even by nothing.

@@ -155,7 +155,7 @@ def _ladder(
         halves = (min(betas) / 2**k for k in range(LADDER))
         return sorted({*map(float, betas), *halves}, reverse=True)
     most = 1.0 if kind == "clamp" else limit.beta
-    if kind == "current":  # of which the errors allow less than the largest
+    if kind == "current":  # its errors allow less than the largest β
         pull = max(float(np.abs(u).max()) for u in pushes_of(bench, theta, y, first[0], 1.0).values())
         most = min(most, 0.9 * min(limit.values.high, -limit.values.low) / max(pull, 1e-12))
     return [most / 2**k for k in range(LADDER + 1)]

@@ -15,6 +15,7 @@ from eqprop.bench.device import Remembers
 from eqprop.bench.faults import DeviceError, RefusedError
 from eqprop.bench.session import Session
 from eqprop.bench.system import OnBench
+from eqprop.boundary import require_whole
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError
 from eqprop.store import Run
@@ -24,7 +25,7 @@ from eqprop.store.pace import Pace
 from eqprop.store.run import Kept, Record, check_counters, records
 from eqprop.train import Batch, Feed, Progress, Trainer, TrainState
 from eqprop.train.feed import checked, rows_of
-from eqprop.train.trainer import apply_learned, learn
+from eqprop.train.trainer import apply_learned, prepared
 from eqprop.types import Data, State, Theta
 
 
@@ -76,9 +77,7 @@ def fit(
     θ changes by a whole update or not at all, and only after all readings of a minibatch were good.
     """
     session = _session(trainer)
-    for name, value in (("again", again), ("most_refused", most_refused)):
-        if not isinstance(value, int) or value < 0:
-            raise InputError(f"{name}={value!r}: give a whole number of 0 or more")
+    require_whole(0, again=again, most_refused=most_refused)
     with locked(run.folder) if run is not None else nullcontext():
         return _fit(trainer, state, feed, session, epochs, run, valid, again, most_refused, checkpoint_seconds, observe)
 
@@ -144,7 +143,9 @@ def _learn(
     for trial in range(again + 1):
         first = session.count
         try:
-            after = _apply(trainer, state, batch, learn(trainer, state, batch))
+            rule, start, key = prepared(trainer, state, batch)
+            learned = rule.learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+            after = _apply(trainer, state, batch, learned)
         except RefusedError as error:
             session.note(event="minibatch refused", **place, trial=trial, reason=str(error))
             counts["repeated"] += trial < again

@@ -17,6 +17,7 @@ from eqprop.bench.calls import Calls, HangsError, begin
 from eqprop.bench.device import Description, Device, Drive, Readings, Settled
 from eqprop.bench.faults import DeviceError, RefusedError
 from eqprop.bench.log import Log, packed
+from eqprop.boundary import require_whole
 from eqprop.errors import InputError
 from eqprop.tree import named
 from eqprop.types import Theta
@@ -57,9 +58,8 @@ class Session:
     ):
         if not isinstance(device, Device):
             raise InputError(f"device={device!r} is no device: subclass eqprop.bench.Device")
-        for name, value, least in (("retries", retries, 0), ("repeats", repeats, 1)):
-            if not isinstance(value, int) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+        require_whole(0, retries=retries)
+        require_whole(1, repeats=repeats)
         if not 0 < timeout <= threading.TIMEOUT_MAX:
             raise InputError(f"timeout={timeout!r}: give a positive number of seconds")
         self.device, self.timeout, self.retries, self.repeats = device, timeout, retries, repeats
@@ -154,7 +154,7 @@ class Session:
         if self.holds(theta):
             return self.reached
         self._check_theta(wish)
-        own = jax.tree.map(lambda leaf: np.array(leaf), theta)  # which the device may do with as it likes
+        own = jax.tree.map(lambda leaf: np.array(leaf), theta)  # the device may change it
         self._wish = None  # until it is known to be there
         self.reached = self._ask("write", lambda: self.device.write(own), self._bad_theta)
         self._wish = {name: leaf.copy() for name, leaf in wish.items()}

@@ -1,4 +1,4 @@
-"""A bench that is simulated: a resistive network that the library settles, with faults that nobody is told of."""
+"""A bench that is simulated: a resistive network that the library settles, with hidden faults."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eqprop.cli.campaigns import carry_out, command_line, print_place, print_rows
+from eqprop.cli.campaigns import asked_for, carry_out, print_place, print_rows
 from eqprop.cli.console import out, print_json
-from eqprop.errors import InputError
 from eqprop.study.options import MethodName
 
 SHORT = {"epochs": 3, "train": 5000}
@@ -44,14 +43,7 @@ class Compare:
         from eqprop.study import relatives_page  # loads matplotlib, which takes its time
         from eqprop.study.relatives import Comparison
 
-        if self.resume is None:
-            comparison, commands = Comparison(**self._asked()), [command_line()]
-        else:
-            comparison, commands = Comparison.load(self.resume)
-            commands = [*commands, command_line()]
-            asked = [name for name, value in self._asked().items() if value != getattr(comparison, name)]
-            if odd := ["short"] * self.short + asked:
-                raise InputError(f"--{odd[0]} with --resume, but {self.resume} has its own settings: leave it out")
+        comparison, commands = asked_for(Comparison, self._asked(), self.short, self.resume)
         folder, done = carry_out(comparison, commands, "compare", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [relatives_page.to_dict(outcome) for outcome in done]})

@@ -1,12 +1,11 @@
 """`eqprop reproduce images`: networks for images, by Equilibrium Propagation and by exact gradients."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eqprop.cli.campaigns import carry_out, command_line, print_place, print_rows
+from eqprop.cli.campaigns import asked_for, carry_out, print_place, print_rows
 from eqprop.cli.console import print_json
-from eqprop.errors import InputError
 from eqprop.study.images import ImageCampaign, ImageSet, WayName
 
 SHORT = {"epochs": 2, "train": 500, "valid": 200, "narrow": 16}
@@ -47,16 +46,7 @@ class Images:
     def run(self) -> None:
         from eqprop.study import images_page  # loads matplotlib, which takes its time
 
-        if self.resume is None:
-            campaign, commands = ImageCampaign(**self._asked()), [command_line()]
-        else:
-            campaign, commands = ImageCampaign.load(self.resume)
-            commands = [*commands, command_line()]
-            asked = self._asked()
-            campaign = replace(campaign, minutes=asked.pop("minutes", campaign.minutes))
-            odd = ["short"] * self.short + [name for name, value in asked.items() if value != getattr(campaign, name)]
-            if odd:
-                raise InputError(f"--{odd[0]} with --resume, but {self.resume} has its own settings: leave it out")
+        campaign, commands = asked_for(ImageCampaign, self._asked(), self.short, self.resume, free={"minutes"})
         folder, done = carry_out(campaign, commands, "reproduce images", self.run_dir, self.resume, self.data_dir)
         if self.json:
             print_json({"folder": str(folder), "runs": [images_page.to_dict(outcome) for outcome in done]})

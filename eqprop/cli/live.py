@@ -17,7 +17,7 @@ class Live:
     what: tyro.conf.Positional[str] = "digits"
     """the folder of a run, or a data set: digits, mnist, fashion, cifar10"""
     updates: HeldOut | None = None
-    """of a data set: learn so many minibatches first; None: 500, or none for networks of convolutions"""
+    """of a data set: the number of minibatches to learn first; None: 500, or 0 for networks of convolutions"""
     host: str = "127.0.0.1"
     """the address to serve on; others than this machine's own let everybody in who knows the address"""
     port: int | None = None

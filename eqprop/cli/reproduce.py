@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from eqprop import data
-from eqprop.cli.campaigns import carry_out, command_line, going_on, print_place, print_rows
+from eqprop.cli.campaigns import carry_out, command_line, going_on, kept_settings, print_place, print_rows
 from eqprop.cli.console import print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
@@ -79,12 +79,7 @@ class Common:
         before, commands = Reproduction.load(folder)
         if before.mode != mode:
             raise InputError(f"{folder} is of `eqprop reproduce {before.mode}`: go on with that")
-        for name in ("nets", "seed", "seeds", "train", "valid"):
-            if name in given and given[name] != getattr(before, name):
-                raise InputError(f"--{name} with --resume, but the runs in {folder} have their own: leave it out")
-        if self.short:
-            raise InputError(f"--short with --resume, but the runs in {folder} have their own settings: leave it out")
-        campaign = replace(before, **{name: given[name] for name in ("epochs", "minutes") if name in given})
+        campaign = kept_settings(before, folder, given, self.short, free={"epochs", "minutes"})
         campaign.check(folder)
         return campaign, commands
 
@@ -158,11 +153,8 @@ class Asked:
             study, entries, commands = fresh, [], [command_line()]
         else:
             study, entries, commands = kind.load(path)
+            study = kept_settings(study, folder, given, self.short, options={"folders": "runs"})
             commands = [*commands, command_line()]
-            options = {"folders": "runs"}
-            odd = [f"--{options.get(name, name)}" for name, value in given.items() if value != getattr(study, name)]
-            if odd := odd + ["--short"] * self.short:
-                raise InputError(f"{odd[0]} with --resume: {folder} has its own settings; leave it out")
         with going_on(f"reproduce {kind.name}", folder, self.data_dir), locked(folder), CountBar("runs") as bar:
             study.save(path, entries, commands)
             entries = study.answer(path, examples, observe=bar.update)

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import jax
 import tyro
+from jax.sharding import Mesh
 
 from eqprop import data
 from eqprop.cli.console import out, print_json, result_table, screen
 from eqprop.cli.folders import fresh_folder
-from eqprop.cli.parallel import ParallelOptions, Together
+from eqprop.cli.parallel import ParallelOptions
 from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
 from eqprop.errors import InputError
@@ -28,6 +29,7 @@ from eqprop.study import (
     LearningOptions,
     NetworkOptions,
     SettlingOptions,
+    Setup,
     Trained,
     check_agreement,
     experiment_of,
@@ -107,7 +109,18 @@ class Train:
     def run(self) -> None:
         self.output.check()
         with self.parallel.together(self._again) as together:
-            self._train(together)
+            setup = self._setup(together.mesh)
+            run = self._open_run(setup.name, together.first)
+            together.folder = run.folder
+            with (
+                resumable(self._resume(run.folder), run.folder),
+                TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar,
+            ):
+                observe = heeding(bar.update) if together.first else lambda _: None
+                trained = perform(setup, run, checkpoint_seconds=self.output.checkpoint_seconds, observe=observe)
+            state = trained.state._replace(theta=jax.tree.map(whole, trained.state.theta))
+            if together.first:
+                self._tell(run, trained._replace(state=state))
 
     def _again(self, folder: Path | None) -> str:
         """How to go on with the run in a folder, in words."""
@@ -118,27 +131,17 @@ class Train:
         more = ["--data-dir", str(self.output.data_dir)] if self.output.data_dir else []
         return ["train", "--resume", str(folder), *more]
 
-    def _train(self, together: Together) -> None:
-        experiment, output = self.experiment, self.output
+    def _setup(self, mesh: Mesh | None) -> Setup:
+        """What to train, and on which data; refused before anything is fetched or written, where that can be known."""
+        experiment, resume = self.experiment, self.output.resume
         check_use(experiment)
-        if output.resume is not None:
+        if resume is not None:
             remedy = "leave the option out to go on with the run, or start a new one"
-            check_agreement(saved(output.resume), experiment, "the run was begun", remedy)
+            check_agreement(saved(resume), experiment, "the run was begun", remedy)
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
-        examples = data.load(self.dataset, output.data_dir, self.learning.valid, screen.print)
-        setup = experiment.build(examples, together.mesh)
-        run = self._open_run(setup.name, together.first)
-        together.folder = run.folder
-        with (
-            resumable(self._resume(run.folder), run.folder),
-            TrainingBar(self.learning.epochs, setup.feed.batches, self.learning.batch_size) as bar,
-        ):
-            observe = heeding(bar.update) if together.first else lambda _: None
-            trained = perform(setup, run, checkpoint_seconds=output.checkpoint_seconds, observe=observe)
-        state = trained.state._replace(theta=jax.tree.map(whole, trained.state.theta))
-        if together.first:
-            self._tell(run, trained._replace(state=state))
+        examples = data.load(self.dataset, self.output.data_dir, self.learning.valid, screen.print)
+        return experiment.build(examples, mesh)
 
     def _tell(self, run: Run, trained: Trained) -> None:
         """Draw, and print what came of it."""

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from eqprop.boundary import require_whole
 from eqprop.device.base import check_deviation, check_range, inside, per_device
 from eqprop.errors import InputError
 from eqprop.types import Array, Key
@@ -52,8 +53,7 @@ def states(
     A device with k = 0 is not written. Before the first write every device is put on its nearest level.
     """
     check_range(w_min, w_max)
-    if not isinstance(number, int) or number < 2:
-        raise InputError(f"states={number!r}: give a whole number of 2 or more")
+    require_whole(2, states=number)
     if rounding not in get_args(Rounding):
         raise InputError(f"rounding={rounding!r}: choose {', '.join(get_args(Rounding))}")
     step = (w_max - w_min) / (number - 1)

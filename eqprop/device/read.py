@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import require_whole
 from eqprop.errors import InputError
 from eqprop.rule.reading import Reading
 from eqprop.total import System
@@ -58,8 +59,7 @@ class Readings(Reading):
             raise InputError(f"offset={self.offset!r}: give a finite number, or None to leave it out")
         if self.bits is not None and (not isinstance(self.bits, int) or not 1 <= self.bits <= 24):
             raise InputError(f"bits={self.bits!r}: give a whole number from 1 to 24, or None for no rounding")
-        if not isinstance(self.repeats, int) or self.repeats < 1:
-            raise InputError(f"repeats={self.repeats!r}: give a whole number of 1 or more reads")
+        require_whole(1, repeats=self.repeats)
         self._check_range()
 
     def _check_range(self) -> None:

@@ -87,9 +87,9 @@ class ForwardPass(abc.ABC):
 
 
 class Predictive(ForwardPass):
-    """An energy of predictive coding, ½ Σ_k ‖e_k‖²: e_k is how far layer k is from what the layers before it ask of it.
+    """An energy of predictive coding, ½ Σ_k ‖e_k‖², where e_k is how far layer k is from what those before it predict.
 
-    States and errors determine each other, as a layer is what is asked of it plus its error.
+    States and errors determine each other: each layer is its prediction plus its error.
     """
 
     @abc.abstractmethod
@@ -127,7 +127,7 @@ class Interacting(abc.ABC):
 
 
 class Binary(Energy):
-    """An energy of units that are 0 or 1, layers of which can be drawn given all others (section 4.2)."""
+    """An energy of units that are 0 or 1; each layer can be drawn at random given all others (section 4.2)."""
 
     @abc.abstractmethod
     def probability(self, theta: Theta, x: Data, s: Layers, layer: str) -> Array:
@@ -143,7 +143,7 @@ class Binary(Energy):
 
 
 class PlainEnergy(Energy, eqx.Module):
-    """A function E(θ, x, s), of which no more is known."""
+    """A function E(θ, x, s), about which no more is known."""
 
     function: Callable[[Theta, Data, State], Any]
     space_: Space

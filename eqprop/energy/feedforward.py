@@ -42,7 +42,7 @@ class Feedforward(Variant, Predictive):
 
     def errors(self, theta: Theta, x: Array, s: Layers) -> Layers:
         """e_k = s_k − ρ(…)."""
-        return {layer: u - self._asked(theta, x, s, layer) for layer, u in s.items()}
+        return {layer: u - self._predicted(theta, x, s, layer) for layer, u in s.items()}
 
     def forward(self, theta: Theta, x: Array) -> Layers:
         """The forward pass of one example."""
@@ -52,12 +52,12 @@ class Feedforward(Variant, Predictive):
         """The forward pass with errors: s_k = ρ(…) + e_k; a layer that is not named has none."""
         s: Layers = {}
         for layer in self.free:
-            asked = self._asked(theta, x, s, layer)
-            s[layer] = asked + errors[layer] if layer in errors else asked
+            predicted = self._predicted(theta, x, s, layer)
+            s[layer] = predicted + errors[layer] if layer in errors else predicted
         return s
 
-    def _asked(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
-        """What the layers before a layer ask of it."""
+    def _predicted(self, theta: Theta, x: Array, s: Layers, layer: str) -> Array:
+        """What the layers before a layer predict of it."""
         rates = s | self.net.inputs(x) | {layer: jnp.zeros(self.net.shapes[layer], theta["b"][layer].dtype)}
         fields = [syn.drive(theta["W"][syn.name], rates, layer) for syn in self.net.synapses if syn.post == layer]
         field = sum(fields, start=theta["b"][layer])

@@ -31,7 +31,7 @@ Activations: TypeAlias = Annotated[Rho | Mapping[str, Rho], CHECKED]
 class Graph:
     """Named layers joined by symmetric synapses.
 
-    layers: the shape of each layer by name; a whole number is a vector of so many units.
+    layers: the shape of each layer by name; a whole number is the size of a vector.
     synapses: pairs of layer names, which join all units of one with all of the other (a layer paired with itself: all
         its units with each other), or objects of any `Synapse`.
     clamped: the layer that holds the input x and never moves; all others form the state s.

@@ -44,7 +44,7 @@ class Pooling(abc.ABC):
         return jnp.repeat(jnp.repeat(pooled, self.window, axis=0), self.window, axis=1)
 
     def size(self, side: int) -> int:
-        """How many windows cover a side of so many pixels; refused if they do not cover it."""
+        """How many windows cover a side of this number of pixels; refused if they do not cover it."""
         if side % self.window:
             raise InputError(
                 f"pooling windows of {self.window} pixels do not divide a side of {side}: "

@@ -27,7 +27,7 @@ class Separation(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, z: Array, units: int) -> Scalar:
-        """Q, for a memory of so many units."""
+        """Q, for a memory of `units` units."""
 
 
 class Power(Separation):

@@ -49,7 +49,7 @@ class Learner:
         return theta
 
     def learn(self, rule: Rule, v: Data, rate: float, times: int) -> None:
-        """Learn one example so many times."""
+        """Learn one example `times` times."""
         for _ in range(times):
             self.theta = self.learned(rule, v, rate)
             self.updates += 1
@@ -76,7 +76,7 @@ class Learner:
         return history
 
     def train(self, count: int) -> list[float]:
-        """At most so many minibatches, to the end of the epoch: the updates so far, and the mean cost and error."""
+        """Learn `count` minibatches, or up to the end of the epoch: the updates so far, and the mean cost and error."""
         feed, trainer = self.scene.feed, self.trainer
         assert feed is not None and trainer is not None
         state = (self.state or self.scene.state(self.theta))._replace(theta=self.theta)
@@ -96,7 +96,7 @@ class Learner:
         return [self.updates, cost, float(sums["error"]) / examples if "error" in sums else cost]
 
     def train_to(self, updates: int) -> None:
-        """Train until so many updates are done."""
+        """Train until this number of updates is done."""
         while self.updates < updates:
             self.train(min(16, updates - self.updates))
 

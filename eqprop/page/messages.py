@@ -72,7 +72,7 @@ class Request:
         return value
 
     def items(self, name: str, most: int) -> list[Any]:
-        """A list of at most so many things; none if it is left out."""
+        """A list of at most `most` things; an empty one if it is left out."""
         value = self.fields.get(name) or []
         if not isinstance(value, list) or len(value) > most:
             raise InputError(f"{name}: give a list of at most {most}")

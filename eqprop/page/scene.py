@@ -130,9 +130,9 @@ def scene_of_run(folder: Path, data_dir: Path | None = None, say: Callable[[str]
 def scene_of_data(
     name: str, data_dir: Path | None = None, say: Callable[[str], None] = print, *, updates: int | None = None
 ) -> Scene:
-    """The network that `eqprop train` trains on a data set, after so many minibatches from random weights.
+    """The network that `eqprop train` trains on a data set, after `updates` minibatches from random weights.
 
-    `updates` is None: as many as take a few seconds.
+    updates: None: as many as take a few seconds.
     """
     if name not in data.NAMES:
         raise InputError(f"{name!r} is neither the folder of a run nor a data set: choose {', '.join(data.NAMES)}")
@@ -233,7 +233,7 @@ def scene_of(
             "F does not say what its state is: give eqprop.system(F, space=eqprop.Space(10)) for a state of 10 "
             "numbers, or Space({'hidden': 20, 'output': 10}) for layers by name"
         )
-    if F.space.layers and not isinstance(F.space.layers[0], tuple):
+    if F.space.layers and not F.space.named:
         F = Named(F)
     x, y = _examples(v)
     _try_out(F, theta, x, y)

@@ -32,7 +32,7 @@ SEATS = 16
 LARGEST = 1 << 18
 """Bytes of a message; the largest is a drawn image, or the list of all that was done to the weights."""
 A_SECOND, AT_ONCE = 60, 240
-"""Messages of a page: so many a second, and so many in a burst."""
+"""Messages that a page may send: in a second, and in a burst."""
 WAITING = 32
 """Messages that wait for their turn."""
 MOST_FAULTS = 100

@@ -244,7 +244,7 @@ class Session:
         return Reply({"from": fields.source(self.scene, layer)}, {"fields": found})
 
     def learn(self, request: Request) -> Reply:
-        """Learn one example, so many times."""
+        """Learn one example, as often as asked for."""
         self.learner.learn(*self._lesson(request), request.whole("times", 1, 100, 1))
         return Reply({"updates": self.learner.updates})
 

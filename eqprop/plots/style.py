@@ -70,7 +70,7 @@ def from_zero(axes: Axes) -> None:
 
 
 def require_lengths(curves: Mapping[str, Sequence[float]], count: int, what: str) -> None:
-    """Refuse curves that do not have a value for each of so many `what`."""
+    """Refuse curves that do not have a value for each of the `count` things, called `what`."""
     for name, values in curves.items():
         if len(values) != count:
             raise InputError(f"{name!r} has {len(values)} values for {count} {what}: give one for each")

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from eqprop.boundary import entrance, short
+from eqprop.boundary import entrance, require_whole, short
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
@@ -34,7 +34,7 @@ class Info(NamedTuple):
 
 
 def restless(examples: int, steps: int) -> Info:
-    """Of chains that sample, and come to no rest: the residual is not a number, and they have not converged."""
+    """The `Info` of chains that sample and never rest: their residual is NaN, and they have not converged."""
     return Info(jnp.full(examples, jnp.nan), jnp.full(examples, steps), jnp.zeros(examples, bool))
 
 
@@ -216,8 +216,7 @@ class Stepwise(Relaxation):
                 f"tol={self.tol!r} with precision={self.precision!r}, whose numbers near 1 are "
                 f"{spacing(self.precision):.1g} apart: give a tolerance of that or more, or none"
             )
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps={self.steps!r}: give a positive whole number of steps")
+        require_whole(1, steps=self.steps)
         if self.tol is not None and not 0 <= self.tol < float("inf"):
             raise InputError(f"tol={self.tol!r}: give a residual of 0 or more, or None for a fixed number of steps")
 

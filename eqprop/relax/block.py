@@ -52,8 +52,8 @@ class Block(Stepwise):
 
     @property
     def remedy(self) -> str:
-        slower = "" if self.omega is None else f"Lower omega={float(self.omega):g}, or take"
-        return f"{slower or 'Take'} more than {self.steps} steps; weights that are too large take longest"
+        take = "Take" if self.omega is None else f"Lower omega={float(self.omega):g}, or take"
+        return f"{take} more than {self.steps} steps; weights that are too large take longest"
 
     def move(
         self, F: System, theta: Theta, v: Data, beta: Number, s: Layers, t: Int[Array, ""]

@@ -19,7 +19,7 @@ class Forward(Relaxation):
     def settle(
         self, F: System, theta: Theta, v: Data, beta: Number, s: State, key: Key | None = None
     ) -> tuple[State, Info]:
-        """The pass counts as one step. It takes neither β nor the state given, but for the number of examples."""
+        """The pass counts as one step. β is not used, and of the state given only the number of examples is."""
         x, _ = v
         count = len(jax.tree.leaves(s)[0])
         return jax.vmap(forward_pass(F).forward, in_axes=(None, 0))(theta, x), one_step(count)
@@ -32,5 +32,5 @@ def forward_pass(F: System) -> ForwardPass:
 
 
 def one_step(examples: int) -> Info:
-    """A phase that is done in one step, exactly."""
+    """The `Info` of a phase that takes one step and is exact."""
     return Info(jnp.zeros(examples), jnp.ones(examples, int), jnp.ones(examples, bool))

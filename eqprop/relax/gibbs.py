@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.compile import compiled
 from eqprop.energy.base import Binary
 from eqprop.errors import InputError
@@ -30,9 +30,8 @@ class Gibbs(Relaxation):
     thin: int = eqx.field(default=1, static=True)
 
     def __check_init__(self) -> None:
-        for name, least in (("burn_in", 0), ("samples", 1), ("thin", 1)):
-            if not isinstance(value := getattr(self, name), int) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+        require_whole(0, burn_in=self.burn_in)
+        require_whole(1, samples=self.samples, thin=self.thin)
 
     @property
     def sweeps(self) -> int:
@@ -118,7 +117,7 @@ class Gibbs(Relaxation):
         keep: Callable[[Layers, Array, Layers, Layers], Layers],
         kept: Layers,
     ) -> tuple[Layers, Layers]:
-        """All sweeps, of which keep(kept, t, s, p) sees the draws s and their probabilities p; t < 0 in the burn-in."""
+        """All sweeps; keep(kept, t, s, p) sees the draws s of each and their probabilities p; t < 0: burn-in."""
         shapes = machine.space.shapes
         drawn = [layer for layer in reversed(shapes) if layer not in held]
         sizes = [prod(shapes[layer]) for layer in drawn]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.base import Info, Relaxation, Trace, checked, energies, restless
@@ -40,9 +40,8 @@ class Langevin(Relaxation):
             raise InputError(f"temperature={self.temperature!r}: give a finite T of 0 or more (the paper's is 1)")
         if not 0 < self.dt < float("inf"):
             raise InputError(f"dt={self.dt!r}: give a positive step of time (try 0.1)")
-        for name, least in (("burn_in", 0), ("samples", 1), ("thin", 1)):
-            if not isinstance(value := getattr(self, name), int) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+        require_whole(0, burn_in=self.burn_in)
+        require_whole(1, samples=self.samples, thin=self.thin)
 
     @property
     def steps(self) -> int:

@@ -15,7 +15,7 @@ BACKWARD = (
     "take tol=None for a fixed number of steps, jax.jvp, or a rule, as EquilibriumPropagation or ImplicitGradient"
 )
 
-FEW = 8  # steps of vectors, up to which all look at their residuals: a last step apart takes longer than these
+FEW = 8  # steps: up to here vectors compute all residuals, as a separate last step would take longer than they do
 
 
 class Settling(NamedTuple):
@@ -60,20 +60,22 @@ def loop(relaxation: Stopping, step: Callable[[Settling], Settling], settling: S
     if relaxation.tol is not None:
         return run(relaxation, step, settling, relaxation.steps)[0]
 
-    def after(count: Array | int, settling: Settling) -> Settling:
-        """A step after `count` others. One count for all examples compiles to less than one that each carries on."""
-        return step(settling._replace(t=settling.t + count))
+    # One count for all examples compiles to less than a count that each example carries on: so `t` stays until the end.
+    def counted(count: Array, now: Settling) -> Settling:
+        """A step after `count` others."""
+        return step(now._replace(t=now.t + count))._replace(t=now.t)
 
-    def blind(count: Array, settling: Settling) -> Settling:
-        """A step without its residual, which nobody asks for before the last."""
-        return after(count, settling)._replace(residual=settling.residual, t=settling.t)
+    def blind(count: Array, now: Settling) -> Settling:
+        """A step after `count` others, without its residual, which nobody asks for before the last."""
+        return step(now._replace(t=now.t + count))._replace(residual=now.residual, t=now.t)
 
     of_images = any(u.ndim > settling.residual.ndim + 1 for u in jax.tree.leaves(settling.s))
     last = relaxation.steps - 1
     if last < FEW and not of_images:
-        settled = jax.lax.fori_loop(0, last + 1, lambda t, now: after(t, now)._replace(t=now.t), settling)
+        settled = jax.lax.fori_loop(0, last + 1, counted, settling)
         return settled._replace(t=settled.t + last + 1)
-    settled = after(last, jax.lax.fori_loop(0, last, blind, settling))
+    settled = jax.lax.fori_loop(0, last, blind, settling)
+    settled = step(settled._replace(t=settled.t + last))
     return settled._replace(s=_kept_apart(settled.s)) if of_images else settled
 
 
@@ -87,7 +89,7 @@ def _kept_apart(s: State) -> State:
     units = jnp.ravel(jax.tree.leaves(s)[0])
     if not units.size:
         return s
-    always = jnp.abs(units[0]) != -1  # also where it is not a number
+    always = jnp.abs(units[0]) != -1  # for NaN too; XLA cannot know that
     return jax.lax.cond(always, lambda s: s, lambda s: jax.tree.map(jnp.negative, s), s)
 
 

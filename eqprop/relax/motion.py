@@ -1,4 +1,4 @@
-"""Motion forth, and its echo: what stands in the place of settling for a system that moves."""
+"""Motion and its echo: what systems that move do instead of settling."""
 
 import jax
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.relax.base import Info, Relaxation, Trace, checked, energies, restless
@@ -38,9 +38,8 @@ class Spiking(Relaxation):
     def __check_init__(self) -> None:
         if not 0 < self.epsilon <= 1:
             raise InputError(f"epsilon={self.epsilon!r}: give a step above 0 and of at most 1 (try 0.2)")
-        for name, least in (("burn_in", 0), ("samples", 1)):
-            if not isinstance(value := getattr(self, name), int) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of {least} or more")
+        require_whole(0, burn_in=self.burn_in)
+        require_whole(1, samples=self.samples)
 
     @property
     def steps(self) -> int:

@@ -87,7 +87,7 @@ class Linearised(System):
     def field(self, theta: Theta, v: tuple[Data, State, State], beta: Number, s: State) -> State:
         """ds/dt."""
         v, s0, force = v
-        s0 = jax.tree.map(lambda u, now: u.astype(now.dtype), s0, s)  # which may be complex
+        s0 = jax.tree.map(lambda u, now: u.astype(now.dtype), s0, s)  # s may be complex
         _, transpose = jax.vjp(lambda s: self.F.force(theta, v, 0.0, s), s0)
         back = transpose(jax.tree.map(jnp.subtract, s, s0))[0]
         beta = jnp.asarray(beta)

@@ -5,8 +5,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import require_whole
 from eqprop.energy.base import Binary
-from eqprop.errors import InputError
 from eqprop.relax import Gibbs
 from eqprop.relax.gibbs import machine_of
 from eqprop.rule.base import Learned, Rule
@@ -59,8 +59,7 @@ class ContrastiveDivergence(_Likelihood):
     clamped: Gibbs = Gibbs(burn_in=9, samples=1)
 
     def __check_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:
-            raise InputError(f"k={self.k!r}: give a positive whole number of sweeps")
+        require_whole(1, k=self.k)
 
     def learn(self, F: System, theta: Theta, v: Data, s: Layers, key: Key, weight: Weight | None = None) -> Learned:
         """The gradient, and what `free` predicts from the state given."""

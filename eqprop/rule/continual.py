@@ -28,7 +28,7 @@ class ContinualEquilibriumPropagation(Nudged):
     schedule: from the number of minibatches learned to a factor for all rates, that of the optimizer; None: 1.
     nudge: of two β_k. The path leads from the state at the first to that at the second. One-sided, it begins at the
         free state. The symmetric nudge first goes to s^β, and learns on the way from there to s^{−β}.
-    nudged: takes all its steps, in each of which weights move.
+    nudged: all its steps are taken, and weights move in each.
     """
 
     nudge: Nudge = OneSided(0.2)

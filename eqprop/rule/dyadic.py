@@ -68,7 +68,7 @@ def mean_and_difference(pair: Layers) -> tuple[Layers, Layers]:
 
 
 class Dyad(System):
-    """Two states of F, of which z descends and z' ascends 𝔉 = −(z − z')·μ(m) + β C(m)."""
+    """Two states of F: z descends 𝔉 = −(z − z')·μ(m) + β C(m), and z' ascends it."""
 
     F: System
     conservative: ClassVar[bool] = False

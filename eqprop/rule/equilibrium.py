@@ -19,7 +19,7 @@ from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
 READ, DRAW = 1, 2
-"""Tell the keys of what is read and of what relaxations draw from the one that the nudge is drawn with."""
+"""Folded into the key of a minibatch, for readings and for relaxations; the nudge is drawn with the key itself."""
 
 
 def as_complex(s: State) -> State:
@@ -105,8 +105,8 @@ class EquilibriumPropagation(TwoPhase):
     `free` settles at β = 0 from the state given, `nudged` settles at each β_k from the free fixed point.
     Written with ∂F/∂θ rather than ∂E/∂θ, it includes the ∂C/∂θ of costs that depend on θ.
 
-    With `surrogate`, it measures L = Σ_k w_k F(θ, v, β_k, s^{β_k}), of which it follows the exact gradient whatever β
-    (Scellier et al. 2023), and which tends to the cost as β → 0. That takes as many energies as there are phases.
+    With `surrogate`, it also measures L = Σ_k w_k F(θ, v, β_k, s^{β_k}), which tends to the cost as β → 0. At any β
+    the rule follows the exact gradient of L (Scellier et al. 2023). To measure it takes one energy for each phase.
 
         >>> import eqprop as ep
         >>> net = ep.Hopfield.layered(3, 4, 2)

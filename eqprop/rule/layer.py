@@ -28,7 +28,7 @@ class Pull(Cost, Curved):
         return jnp.asarray(tree_vdot(y, s))
 
     def curvature(self, theta: Theta, beta: Number) -> dict[str, Any]:
-        """None."""
+        """No bounds, as it is linear."""
         return {}
 
 

@@ -10,16 +10,16 @@ from eqprop.rule.base import Learned
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
 ENOUGH = 2**20
-"""Bytes of states that keep a core busy."""
+"""Bytes of states that are enough to keep a core busy."""
 
 
 def count_parts(theta: Theta, s: State, phases: int) -> int:
-    """How many parts a batch of states is worth: each as large as θ, which every part goes through, or `ENOUGH`.
+    """Into how many parts to divide a batch: each has states of about the size of θ, or of `ENOUGH` bytes if θ is less.
 
-    Only a batch much larger than that is worth it. All parts have as many examples as each other; a batch that cannot
-    be divided so, without parts that are far too small, stays whole. So does every batch on a device that is no CPU,
-    and where there are several devices: a batch that lies on all of them would be learned by one after the other, and
-    whether it does is unknown while the program is traced.
+    Only a batch much larger than that is divided. All parts have the same number of examples; a batch that cannot be
+    divided so, or only into parts that are far too small, stays whole. So does every batch on a GPU, and every batch
+    where there are several devices: it may lie on all of them, which is not known while the program is traced, and
+    each of them would then learn from all parts.
     """
     if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return 1
@@ -46,7 +46,8 @@ def learn_in_parts(
     def one(gradient: Theta, part: tuple[Data, State, Array, Key]) -> tuple[Theta, Any]:
         v, s, weight, key = part
         share = jnp.sum(weight) / total
-        learned = learn(v, s, jnp.where(share > 0, weight, 1), key)  # of a part that weighs nothing, an average is none
+        weight = jnp.where(share > 0, weight, 1)  # an average over a part that weighs nothing would be NaN
+        learned = learn(v, s, weight, key)
         gradient = jax.tree.map(lambda all_, more: (all_ + share * more).astype(all_.dtype), gradient, learned.gradient)
         return gradient, (learned.state, learned.phases, learned.measured)
 

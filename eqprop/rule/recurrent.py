@@ -28,17 +28,17 @@ class RecurrentBackpropagation(Rule):
     def check(self, F: System) -> None:
         """Refuse an F that the relaxations cannot settle; that of λ is the linearised network."""
         self.free.check(F)
-        self.backward.check(Linearised(F))
+        self.backward.check(Costate(F))
 
     def learn(self, F: System, theta: Theta, v: Data, s: State, key: Key, weight: Weight | None = None) -> Learned:
         """The gradient, and the free fixed points."""
         s, free = self.free.settle(F, theta, v, 0.0, s)
         start = jax.tree.map(jnp.zeros_like, s)
-        costate, backward = self.backward.settle(Linearised(F), theta, (v, s), 0.0, start)
+        costate, backward = self.backward.settle(Costate(F), theta, (v, s), 0.0, start)
         return Learned(by_theta(F, theta, v, s, costate, weight), s, {"free": free, "backward": backward}, {})
 
 
-class Linearised(System):
+class Costate(System):
     """The dynamics of λ at the free fixed point s of v: −dλ/dt = ∂C/∂s + (∂²F/∂s²)ᵀ λ; its state is λ, and v is (v, s).
 
     In units that rest at a bound, λ stays 0.

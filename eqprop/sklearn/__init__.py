@@ -2,7 +2,7 @@
 
 import os
 
-if "OMP_NUM_THREADS" in os.environ:  # by which joblib tells its workers how many threads are theirs; XLA reads NPROC
+if "OMP_NUM_THREADS" in os.environ:  # joblib tells its workers so how many threads are theirs; XLA reads NPROC
     os.environ.setdefault("NPROC", os.environ["OMP_NUM_THREADS"])
 
 from eqprop.sklearn.classifier import EqPropClassifier

@@ -58,7 +58,7 @@ def load(kind: type[Kind], path: Path, added: dict[str, Any], found: dict[str, A
         params, values = ({k: _restored(value) for k, value in part.items()} for part in (notes.params, notes.values))
         texts = {name: np.array(words, "O" if code == "O" else None) for name, (code, words) in notes.texts.items()}
         there = _nested(flat) | texts | values
-    except (TypeError, ValueError, AttributeError, LookupError) as error:  # which `_restored` and `_nested` stumble on
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # `_restored` and `_nested` raise them
         raise InputError(f"{path} was not written by eqprop ({error}): save the estimator again") from error
     known = set(inspect.signature(kind).parameters)
     odd = (params.keys() - known) | (there.keys() - found.keys() - maybe.keys())

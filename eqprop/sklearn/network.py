@@ -147,7 +147,7 @@ class Network(BaseEstimator):
         hidden = self._hidden  # refuses wrong sizes before anything changes
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, reset=fresh)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():  # which newer versions of scikit-learn say themselves
+        if not weight.any():  # newer versions of scikit-learn refuse it themselves
             raise ValueError("sample_weight is 0 for all examples: give at least one non-zero weight")
         rows = self._encode(y, fresh)
         if not fresh and hidden != self._sizes[1:-1]:
@@ -173,7 +173,7 @@ class Network(BaseEstimator):
         hold_out: bool = False,
     ) -> Self:
         """Train for `max_iter` epochs, or the number that is given; `hold_out` keeps some examples for scoring."""
-        keep_programs(cache_folder("programs"))  # for the workers of n_jobs, each of which would compile all of them
+        keep_programs(cache_folder("programs"))  # else each worker of n_jobs would compile all of them
         rng = check_random_state(self.random_state)
         rows = in_order(X, Y)
         rows = rows[weight[rows] > 0]

@@ -33,7 +33,7 @@ Rate = Annotated[float, Range(0, inf, "learning rates are 0 or more, and finite"
 Epochs = Annotated[int, Range(1, 10**6, "give a whole number of 1 or more, up to 1,000,000")]
 HeldOut = Annotated[int, Range(0, MOST, "give a whole number of 0 or more")]
 Seed = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]
-Seeds = Annotated[int, Range(-MOST, 1000, "give a whole number of 1 or more, up to 1000")]  # each says its least itself
+Seeds = Annotated[int, Range(1, 1000, "give a whole number of 1 or more, up to 1000")]
 Times = Annotated[int, Range(0, 1000, "give a whole number from 0 to 1000")]
 Few = Annotated[int, Range(1, 10**5, "give a positive number, up to 100,000")]
 Pause = Annotated[float, Range(0, LARGE, f"give a number of seconds, 0 or more, up to {LARGE:g}")]
@@ -53,7 +53,7 @@ def check_options(options: Any) -> None:
         if isinstance(plain, list | tuple):
             plain = tuple(part.item() if isinstance(part, np.generic) else part for part in plain)
         given = fitted(kinds[name], plain, name)
-        object.__setattr__(options, name, given)  # which is frozen otherwise
+        object.__setattr__(options, name, given)  # the dataclass is frozen
         for found in _ranges(hint):
             for value in given if isinstance(given, tuple) else (given,):
                 if value is not None and not found.holds(value):

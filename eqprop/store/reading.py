@@ -26,7 +26,7 @@ def read_json_lines(path: Path, kind: Any = Any, remedy: str = "restore it, or s
 
 
 def read_bytes(path: Path, most: int = MOST_TEXT, remedy: str = "restore it, or start anew") -> bytes:
-    """The content of a file of at most so many bytes."""
+    """The content of a file that has at most `most` bytes."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not path.is_file():

@@ -151,14 +151,14 @@ class Run:
     def load(self, like: TrainState) -> tuple[TrainState, list[Record], float]:
         """What was last saved; `like` itself if nothing was."""
         if not self.saved:
-            if (weights := self.folder / "weights.safetensors").exists():  # which is written behind the checkpoint
+            if (weights := self.folder / "weights.safetensors").exists():  # written after the checkpoint
                 raise InputError(
                     f"{self.folder} has {weights.name} and no checkpoint.safetensors, which was removed: restore it, "
                     "or start a new run"
                 )
             return like, [], 0.0
         path = self.folder / "checkpoint.safetensors"
-        state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # which 0.1.0 had not
+        state, notes = checkpoint.load(path, like, Notes, newer="sums/settling")  # 0.1.0 had no such sums
         check_counters(path, state, len(notes.history))
         return state, records(notes.history), notes.seconds
 

@@ -21,7 +21,7 @@ from eqprop.store.schema import fitted
 
 KIND, VALUES, ITEMS, ARRAY, RHO = "class", "values", "tuple", "array", "activation"
 OURS = "eqprop."
-ROOMS = ("state", "energy", "cost", "readout", "total", "nudge", "relax", "rule", "device")  # of which networks are
+ROOMS = ("state", "energy", "cost", "readout", "total", "nudge", "relax", "rule", "device")  # with such classes
 
 
 class Unwritable(Exception):
@@ -50,7 +50,7 @@ def described(thing: Any) -> Any:
 
 
 def rebuilt(told: Any) -> Any:
-    """The thing of which `described` told."""
+    """The thing that `described` described."""
     if isinstance(told, list):
         return [rebuilt(item) for item in told]
     if not isinstance(told, dict):

@@ -1,7 +1,7 @@
 """A campaign: several training runs in one folder, one after the other, that go on where they were left."""
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -118,7 +118,7 @@ class Campaign(abc.ABC):
     def load_data(self, data_dir: Path | None, say: Callable[[str], None]) -> dict[str, data.Dataset]:
         """All the data; refused if they do not suffice, which must be known before hours are spent."""
         held_out = {trial.experiment.dataset: trial.experiment.learning.valid for trial in self.trials()}
-        fetched = [name for name in held_out if name != "digits"]  # which come with scikit-learn
+        fetched = [name for name in held_out if name != "digits"]  # digits come with scikit-learn
         if data_dir is not None and len(fetched) > 1:
             raise InputError(
                 f"--data-dir {data_dir} holds one data set, but {' and '.join(fetched)} are wanted: choose one of them"
@@ -165,3 +165,31 @@ class Campaign(abc.ABC):
 
     def _notes(self, run: Run) -> Path:
         return run.folder / self.notes_file
+
+
+@dataclass(frozen=True)
+class Crossed(Campaign):
+    """A campaign that trains on every data set by every method."""
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+
+    @abc.abstractmethod
+    def experiment(self, dataset: str, method: str) -> Experiment:
+        """The settings of one training."""
+
+    def trials(self, folder: Path | None = None) -> list[Trial]:
+        """Every data set by every method."""
+        return [
+            Trial(f"{dataset}-{method}", method, self.experiment(dataset, method))
+            for dataset in self.datasets
+            for method in self.methods
+        ]
+
+
+def require_names(what: str, asked: Sequence[str], there: Collection[str]) -> None:
+    """Refuse names that are not there, and none at all, or the same twice."""
+    if odd := [name for name in asked if name not in there]:
+        raise InputError(f"{what}: {odd[0]!r} is none of {', '.join(there)}")
+    if not asked or len(set(asked)) < len(asked):
+        raise InputError(f"{what}={' '.join(asked) or '()'}: name some, each once, of {', '.join(there)}")

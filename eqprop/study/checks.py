@@ -56,7 +56,7 @@ def check(of: "Experiment") -> None:
     _check_images(of)
     _check_circuit(of)
     _check_gains(of)
-    _ = of.phases, of.make_cost()  # which check themselves
+    _ = of.phases, of.make_cost()  # both check themselves
     _check_together(of)
 
 
@@ -125,7 +125,7 @@ def _check_idle(of: "Experiment") -> None:
 def _check_together(of: "Experiment") -> None:
     """Refuse layers, a cost and a method of which one cannot take another, on a network of any size."""
     if of.network.architecture in ("layered", "skip") and of.cost.cost == "squared":
-        return  # which suit every method
+        return  # these suit every method
     layers = of.sketch()
     F = Total(of.energy(layers), of.make_cost(layers))
     if "nudge" in of.method.uses:
@@ -237,4 +237,4 @@ def _check_circuit(of: "Experiment") -> None:
         )
     if not isinstance(reading, Exact) and of.settling.nudge == "holomorphic":
         raise InputError("nudge='holomorphic': complex states cannot be read by a device; choose symmetric")
-    _ = of.writing()  # which checks itself
+    _ = of.writing()  # it checks itself

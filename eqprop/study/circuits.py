@@ -17,12 +17,12 @@ from eqprop import data
 from eqprop.cost import SquaredError
 from eqprop.device import Exact, Reading, Readings, Writing, diode_spread
 from eqprop.energy import Resistive, Shockley
-from eqprop.errors import InputError
 from eqprop.nudge import OneSided, Symmetric
 from eqprop.relax import Block
 from eqprop.rule import CoupledLearning, EquilibriumPropagation, Rule
 from eqprop.store.ranges import Epochs, Seeds, check_options
 from eqprop.study.base import Entry, Study
+from eqprop.study.campaign import require_names
 from eqprop.study.pages import answered, mean_and_deviation
 from eqprop.total import Total
 from eqprop.train import Cosine, Rated, Shuffled, Trainer, fit
@@ -161,10 +161,7 @@ class Question(Study):
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.seeds < 1 or not self.effects:
-            raise InputError(f"seeds={self.seeds}, effects={self.effects}: give at least one of each")
-        if odd := [effect for effect in self.effects if effect not in EFFECTS]:
-            raise InputError(f"effects: {odd[0]!r} is none of {', '.join(EFFECTS)}")
+        require_names("effects", self.effects, EFFECTS)
 
     def runs(self) -> Iterator[tuple[Any, ...]]:
         for effect in self.effects:

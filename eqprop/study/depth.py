@@ -79,8 +79,8 @@ class Question(Study):
 
     def __post_init__(self) -> None:
         check_options(self)
-        if not self.depths or min(self.depths) < 1 or self.seeds < 1:
-            raise InputError(f"depths={self.depths}, seeds={self.seeds}: give hidden layers and seeds, 1 or more")
+        if not self.depths or min(self.depths) < 1:
+            raise InputError(f"depths={self.depths}: give numbers of hidden layers, 1 or more")
         if not 1 <= self.images <= self.valid:
             raise InputError(f"images={self.images}: give a number from 1 to the {self.valid} for validation")
         for run in self.runs():

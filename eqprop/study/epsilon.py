@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.store.ranges import Count, Epochs, HeldOut, Positive, Seeds, check_options
+from eqprop.store.ranges import Count, Epochs, Positive, Seeds, check_options
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
 from eqprop.study.options import SettlingOptions
@@ -32,15 +32,13 @@ class Question(Study):
 
     epochs: Epochs = 8
     train: Count = 5000
-    valid: HeldOut = 2000
+    valid: Count = 2000
     seeds: Seeds = 3
     steps: tuple[Positive, ...] = (1.0, 0.5, 0.25, 0.125)
     durations: tuple[Positive, ...] = (0.25, 0.5, 1.0, 2.0)
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.seeds < 1 or self.valid < 1:
-            raise InputError(f"seeds={self.seeds}, valid={self.valid}: give at least one of each")
         if 0.5 not in self.steps or 1.0 not in self.durations:
             raise InputError(f"steps={self.steps}, durations={self.durations}: the paper's 0.5 and 1 belong to them")
         for run in self.runs():

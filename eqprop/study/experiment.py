@@ -153,7 +153,7 @@ class Experiment:
             )
         if isinstance(values, dict):
             values = {name: value for name, value in values.items() if name != "version"}
-        if version == 1:  # where a number that is not finite did nothing, or it would have been refused
+        if version == 1:  # there a number that is not finite did nothing, or was refused
             values = {name: _finite(value) for name, value in values.items()}
         return from_dict(cls, values, where)
 
@@ -311,7 +311,7 @@ class Experiment:
         """The layers for data of a size that fits: of images with sides that can be halved, and are not too small."""
         if self.resists:
             return self._circuit(2, 2)
-        plain = replace(self.network, padding=())  # which fits the sides of the data only
+        plain = replace(self.network, padding=())  # the padding fits the sides of the data only
         side = max(plain.kernel, 8) * 2 ** len(plain.hidden)
         return _layers(plain, (side, side, 1) if self.convolves else 2, None if self.reads_out else 2)
 

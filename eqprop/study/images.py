@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import jax
 
-from eqprop.errors import InputError
-from eqprop.store.ranges import Count, Epochs, Finite, HeldOut, Seed, check_options
+from eqprop.store.ranges import Count, Epochs, Positive, Seed, check_options
 from eqprop.store.run import Record
-from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
+from eqprop.study.campaign import Crossed, Outcome, Trial, require_names, time_is_up
 from eqprop.study.experiment import Experiment
 from eqprop.study.presets import preset
 from eqprop.study.training import Trained
@@ -53,7 +52,7 @@ def smooth(usual: Experiment) -> Experiment:
             nudge="holomorphic",
             free_steps=30,
             tol=1e-3,
-            nudged_relaxation="block",  # which takes all its steps: the tolerance is for the free phase
+            nudged_relaxation="block",  # all its steps are taken: the tolerance is for the free phase
             nudged_steps=2 * (usual.settling.nudged_steps or usual.depth),
         ),
     )
@@ -69,7 +68,7 @@ WayName = Literal["symmetric", "holomorphic", "through-time", "backpropagation"]
 
 
 @dataclass(frozen=True)
-class ImageCampaign(Campaign):
+class ImageCampaign(Crossed):
     """Which data sets, trained in which ways, and for how long.
 
     epochs, train, valid: in place of those of the data set.
@@ -85,43 +84,26 @@ class ImageCampaign(Campaign):
     methods: tuple[WayName, ...] = tuple(WAYS)  # pyright: ignore[reportAssignmentType]
     epochs: Epochs | None = None
     train: Count | None = None
-    valid: HeldOut | None = None
+    valid: Count | None = None
     narrow: Count = 1
-    minutes: Finite | None = None
+    minutes: Positive | None = None
     seed: Seed = 0
 
     def __post_init__(self) -> None:
         check_options(self)
-        for what, asked, there in (
-            ("datasets", self.datasets, get_args(ImageSet)),
-            ("methods", self.methods, tuple(WAYS)),
-        ):
-            if not asked or len(set(asked)) < len(asked) or set(asked) - set(there):
-                raise InputError(f"{what}={' '.join(asked)}: name some, each once, of {', '.join(there)}")
-        if self.narrow < 1:
-            raise InputError(f"narrow={self.narrow}: give a whole number of 1 or more")
-        if self.valid is not None and self.valid < 1:
-            raise InputError(f"valid={self.valid}: the curves need at least one image to validate with")
-        if self.minutes is not None and not self.minutes > 0:
-            raise InputError(f"minutes={self.minutes}: give a positive number")
+        require_names("datasets", self.datasets, get_args(ImageSet))
+        require_names("methods", self.methods, WAYS)
         self.trials()  # the settings check themselves
 
-    def trials(self, folder: Path | None = None) -> list[Trial]:
-        """Every data set in every way."""
-        return [
-            Trial(f"{dataset}-{way}", way, self.experiment(dataset, way))
-            for dataset in self.datasets
-            for way in self.methods
-        ]
-
-    def experiment(self, dataset: str, way: str) -> Experiment:
-        """The settings of the data set, as the way needs them: shape, epochs and views of the images are the same."""
-        usual = preset(dataset, WAYS[way].method, "conv")
+    def experiment(self, dataset: str, method: str) -> Experiment:
+        """The data set's settings, as the way needs them; images, shape and epochs are the same for all."""
+        way = WAYS[method]
+        usual = preset(dataset, way.method, "conv")
         asked = {"epochs": self.epochs, "train": self.train, "valid": self.valid, "seed": self.seed}
         learning = replace(usual.learning, **{name: value for name, value in asked.items() if value is not None})
         channels = tuple(max(1, width // self.narrow) for width in usual.network.hidden)
         network = replace(usual.network, hidden=channels)
-        return WAYS[way].change(replace(usual, network=network, learning=learning))
+        return way.change(replace(usual, network=network, learning=learning))
 
     def enough(self, trial: Trial, history: list[Record]) -> bool:
         """Whether the time is up."""

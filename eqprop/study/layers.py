@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from eqprop import data
 from eqprop.errors import InputError
-from eqprop.store.ranges import Seeds, check_options
+from eqprop.store.ranges import Count, Seeds, check_options
 from eqprop.study.base import Entry, Study, learn, over_epochs
 from eqprop.study.experiment import Experiment
 from eqprop.study.methods import METHODS, PER_BLOCK
@@ -30,7 +30,7 @@ class Question(Study):
     caption: ClassVar[str] = "Validation error over epochs, at the learning rates that were chosen"
     short: ClassVar[dict[str, Any]] = {"epochs": 3, "train": 5000, "width": 64, "rates": (0.002,)}
 
-    blocks: int = 3
+    blocks: Count = 3
     width: int = 128
     beta: float = 0.1
     epochs: int = 8
@@ -40,8 +40,8 @@ class Question(Study):
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.blocks < 1 or self.seeds < 1 or not self.rates:
-            raise InputError(f"blocks={self.blocks}, seeds={self.seeds}, rates={self.rates}: give one of each or more")
+        if not self.rates:
+            raise InputError("rates=(): give one learning rate or more")
         for run in self.runs():
             self.experiment(*run)  # checks itself
 

@@ -47,7 +47,7 @@ def update(net: Graph, rule: EquilibriumPropagation) -> int:
 
 
 def training(experiment: Experiment, image: tuple[int, int, int], classes: int, images: int) -> int:
-    """Of all epochs over so many images."""
+    """Of all epochs over this number of images."""
     _, trainer = experiment.assemble(image, classes)
     assert isinstance(trainer.rule, EquilibriumPropagation)
     return experiment.learning.epochs * images * update(experiment.layers(image, classes), trainer.rule)

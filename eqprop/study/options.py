@@ -190,7 +190,7 @@ class ImageOptions:
     normalise: bool = False
     """subtract the mean of each channel over the training images, and divide by the deviation"""
     deviations: Positive = 1.0
-    """normalise: divide by so many deviations"""
+    """normalise: the number of deviations to divide by"""
     flip: bool = False
     """show each image mirrored left to right by chance"""
     crop: Pixels = 0

@@ -153,7 +153,7 @@ def preset(
     network = replace(usual.network, architecture=architecture)
     if architecture == "residual":
         network = replace(network, activation="relu6", pool=NetworkOptions().pool)
-    if architecture == "residual" and network.gains:  # which are for other synapses
+    if architecture == "residual" and network.gains:  # those gains are for other synapses
         network = replace(network, gains=(), gain=0.6)
         settling = replace(usual.settling, beta=0.2, nudged_steps=2)
         learning = replace(usual.learning, learning_rate=(0.0003,))

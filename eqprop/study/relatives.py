@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eqprop.data import Dataset
-from eqprop.errors import InputError
 from eqprop.store.atomic import write_json
 from eqprop.store.ranges import Count, Epochs, Seed, check_options
 from eqprop.store.reading import read_json
-from eqprop.study.campaign import Campaign, Outcome, Trial
+from eqprop.study.campaign import Crossed, Outcome, require_names
 from eqprop.study.experiment import Experiment
 from eqprop.study.feedback_limit import weak_feedback
 from eqprop.study.initial_gradient import first_gradient
@@ -26,7 +25,7 @@ EPOCHS = {"digits": 30, "mnist": 10}
 
 
 @dataclass(frozen=True)
-class Comparison(Campaign):
+class Comparison(Crossed):
     """Which methods to compare, on which data sets.
 
     epochs, train: in place of the full ones; `train` limits the examples of MNIST only.
@@ -44,18 +43,9 @@ class Comparison(Campaign):
 
     def __post_init__(self) -> None:
         check_options(self)
-        for what, asked, there in (("datasets", self.datasets, EPOCHS), ("methods", self.methods, METHODS)):
-            if not asked or len(set(asked)) < len(asked) or set(asked) - there.keys():
-                raise InputError(f"{what}={' '.join(asked)}: name some, each once, of {', '.join(there)}")
+        require_names("datasets", self.datasets, EPOCHS)
+        require_names("methods", self.methods, METHODS)
         self.trials()  # the settings check themselves
-
-    def trials(self, folder: Path | None = None) -> list[Trial]:
-        """Every method on every data set."""
-        return [
-            Trial(f"{dataset}-{method}", method, self.experiment(dataset, method))
-            for dataset in self.datasets
-            for method in self.methods
-        ]
 
     def experiment(self, dataset: str, method: str) -> Experiment:
         """The data set's usual network and minibatches, and what suits all methods.

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from eqprop.errors import InputError
 from eqprop.store import Run
-from eqprop.store.ranges import Count, Epochs, Finite, HeldOut, Seed, Seeds, check_options
+from eqprop.store.ranges import Count, Epochs, Positive, Seed, Seeds, check_options
 from eqprop.store.run import Record
 from eqprop.study import paper
-from eqprop.study.campaign import Campaign, Outcome, Trial, time_is_up
+from eqprop.study.campaign import Campaign, Outcome, Trial, require_names, time_is_up
 from eqprop.study.diagnosis import diagnose
 from eqprop.study.paper import NETS, Net
 from eqprop.study.training import Trained
@@ -39,21 +39,14 @@ class Reproduction(Campaign):
     seeds: Seeds = 1
     epochs: Epochs | None = None
     train: Count | None = None
-    valid: HeldOut | None = None
-    minutes: Finite | None = None
+    valid: Count | None = None
+    minutes: Positive | None = None
 
     def __post_init__(self) -> None:
         check_options(self)
-        if not self.nets or len(set(self.nets)) < len(self.nets):
-            raise InputError(f"nets={' '.join(self.nets)}: name each network once, of {', '.join(NETS)}")
+        require_names("nets", self.nets, NETS)
         if self.mode != "as-published" and (odd := [net for net in self.nets if net.endswith("-accelerated")]):
             raise InputError(f"nets={odd[0]}: only `as-published` has an accelerated form; leave it out")
-        if self.seeds < 1:
-            raise InputError(f"seeds={self.seeds}: give a whole number of 1 or more")
-        if self.valid is not None and self.valid < 1:
-            raise InputError(f"valid={self.valid}: the paper's curves need at least one example to validate with")
-        if self.minutes is not None and not self.minutes > 0:
-            raise InputError(f"minutes={self.minutes}: give a positive number")
         self.trials()  # the settings check themselves
 
     def trials(self, folder: Path | None = None) -> list[Trial]:

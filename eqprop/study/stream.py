@@ -22,7 +22,7 @@ from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.relax import Block
 from eqprop.rule import EquilibriumPropagation
-from eqprop.store.ranges import Seeds, check_options
+from eqprop.store.ranges import Count, Seeds, check_options
 from eqprop.study.base import Entry, Study
 from eqprop.study.pages import answered, mean_and_deviation
 from eqprop.total import Total
@@ -66,10 +66,10 @@ class Question(Study):
     still: int = 2000
     drift: int = 4000
     degrees: float = 180.0
-    piece: int = 200
-    lanes: int = 20
-    dwell: int = 4
-    hidden: int = 128
+    piece: Count = 200
+    lanes: Count = 20
+    dwell: Count = 4
+    hidden: Count = 128
     seeds: Seeds = 2
 
     def __post_init__(self) -> None:
@@ -78,8 +78,8 @@ class Question(Study):
             raise InputError(
                 f"still={self.still}, drift={self.drift}: give multiples of piece={self.piece}, from the fourth on"
             )
-        if self.piece < TIMES or min(self.lanes, self.dwell, self.hidden, self.seeds) < 1:
-            raise InputError(f"{self}: give at least one of each")
+        if self.piece < TIMES:
+            raise InputError(f"piece={self.piece}: give {TIMES} times or more")
 
     def runs(self) -> Iterator[tuple[str, int]]:
         return ((way, seed) for seed in range(self.seeds) for way in (LEARNS, RESET, FROZEN))

@@ -50,17 +50,57 @@ def perform(
     The state is saved every `checkpoint_seconds` at the most, and at the end; None: every ten, or more seldom, so that
     saving takes no more than 2 % of the time. Training ends before its last epoch when the history is `enough`.
     """
+    experiment, config, mesh = setup.experiment, setup.experiment.to_dict(), setup.trainer.mesh
+    pace = Pace(checkpoint_seconds)
     with run.writing():
-        return _perform(setup, run, Pace(checkpoint_seconds), enough, observe)
+        state, history, seconds = _left(setup, run)
+        run.write_config(config)  # more epochs than at first, or a setting that is new
+        run.write_history(history)
+        latest: tuple[Progress, int] | None = None  # what was last reached, and how many epochs belong to it
+
+        def keep(progress: Progress) -> None:
+            nonlocal latest
+            if progress.record:
+                history.append(progress.record)
+            latest = progress, len(history)  # in one step: a signal may come between any two
+            if progress.record:
+                run.write_history(history)
+            if agreed(mesh, pace.due):
+                pace.save(lambda: save(run, setup, progress, history, config))
+            observe(progress)
+
+        try:
+            if int(state.batch) or not enough(history):  # an epoch that was begun is finished
+                state, _ = fit(
+                    setup.trainer,
+                    state,
+                    setup.feed,
+                    setup.data.valid.v,
+                    epochs=experiment.learning.epochs,
+                    seconds=seconds,
+                    enough=lambda _: enough(history),
+                    observe=keep,
+                )
+        except KeyboardInterrupt:
+            if latest is not None and not spans_processes(mesh):  # other processes may still be computing a part of it
+                progress, count = latest
+                save(run, setup, progress, history[:count], config)
+            raise
+        except DivergedError as error:
+            kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
+            rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
+            raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
+        run.save(state, history, 0.0, config, predictor(setup))
+        result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
+        run.write_result(result)
+        return Trained(setup, state, result, history)
 
 
-def _perform(
-    setup: Setup,
-    run: Run,
-    pace: Pace,
-    enough: Callable[[list[Record]], bool],
-    observe: Callable[[Progress], None],
-) -> Trained:
+def _left(setup: Setup, run: Run) -> tuple[TrainState, list[Record], float]:
+    """Where the run was left: the state, the history, and the seconds spent on the epoch that is under way.
+
+    Refused if it is not a training of this setup, or further than it is asked to come.
+    """
     experiment, config = setup.experiment, setup.experiment.to_dict()
     check_made_with(run, "checkpoint", experiment)
     state, history, seconds = run.load(setup.state)
@@ -73,48 +113,8 @@ def _perform(
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
-    mesh = setup.trainer.mesh
-    require_same(mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
-    run.write_config(config)  # more epochs than at first, or a setting that is new
-    run.write_history(history)
-    latest: tuple[Progress, int] | None = None  # what was last reached, and how many epochs belong to it
-
-    def keep(progress: Progress) -> None:
-        nonlocal latest
-        if progress.record:
-            history.append(progress.record)
-        latest = progress, len(history)  # in one step: a signal may come between any two
-        if progress.record:
-            run.write_history(history)
-        if agreed(mesh, pace.due):
-            pace.save(lambda: save(run, setup, progress, history, config))
-        observe(progress)
-
-    try:
-        if int(state.batch) or not enough(history):  # an epoch that was begun is finished
-            state, _ = fit(
-                setup.trainer,
-                state,
-                setup.feed,
-                setup.data.valid.v,
-                epochs=epochs,
-                seconds=seconds,
-                enough=lambda _: enough(history),
-                observe=keep,
-            )
-    except KeyboardInterrupt:
-        if latest is not None and not spans_processes(mesh):  # of which others may still be computing
-            progress, count = latest
-            save(run, setup, progress, history[:count], config)
-        raise
-    except DivergedError as error:
-        kept = f"The last good checkpoint is in {run.folder}" if run.saved else "Nothing had been saved yet"
-        rates = ", ".join(f"{rate:g}" for rate in experiment.rates)
-        raise DivergedError(f"{error} (learning_rate={rates}). {kept}") from error
-    run.save(state, history, 0.0, config, predictor(setup))
-    result = errors(setup, state.theta, len(history)) | times(history) | {"run_dir": str(run.folder)}
-    run.write_result(result)
-    return Trained(setup, state, result, history)
+    require_same(setup.trainer.mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
+    return state, history, seconds
 
 
 def experiment_of(run: Run) -> Experiment:

@@ -279,7 +279,8 @@ def require_finite(v: Data) -> None:
         if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
             raise InputError(f"the data are of type {values.dtype}: give arrays of numbers")
         inexact = jnp.issubdtype(values.dtype, jnp.inexact)
-        good = abs(values) <= (min(most, float(jnp.finfo(values.dtype).max)) if inexact else most)  # which NaN is not
+        largest = min(most, float(jnp.finfo(values.dtype).max)) if inexact else most
+        good = abs(values) <= largest  # a NaN is never good
         if not good.all():
             row = int(xp.argmin(good.reshape(len(values), -1).all(axis=1)))
             first = values.ravel()[int(xp.argmin(good))]

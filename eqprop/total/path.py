@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from eqprop.boundary import require_whole
 from eqprop.errors import InputError
 from eqprop.state import Space
 from eqprop.total.base import System, system
@@ -44,8 +45,7 @@ class Path(System, Moving):
     dt: float = 0.1
 
     def __check_init__(self) -> None:
-        if not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps={self.steps!r}: give a positive whole number of steps")
+        require_whole(1, steps=self.steps)
         if not 0 < self.dt < float("inf"):
             raise InputError(f"dt={self.dt!r}: give a positive step in time")
         if self.F.space.bounded or not self.F.conservative:
@@ -59,10 +59,10 @@ class Path(System, Moving):
     @property
     def space(self) -> Space:
         """Position and momentum of each unit of F, at all times."""
-        layers = self.F.space.layers
-        if layers and isinstance(layers[0], tuple):
-            return Space({name: (self.steps + 1, 2, *shape) for name, shape in self.F.space.shapes.items()})
-        return Space(None if layers is None else (self.steps + 1, 2, *layers))  # pyright: ignore[reportArgumentType]
+        space = self.F.space
+        if space.named:
+            return Space({name: (self.steps + 1, 2, *shape) for name, shape in space.shapes.items()})
+        return Space(None if space.layers is None else (self.steps + 1, 2, *space.layers))  # pyright: ignore[reportArgumentType]
 
     @property
     def smooth(self) -> bool:

@@ -10,7 +10,7 @@ from eqprop.energy import Graph
 
 
 class BalanceState(NamedTuple):
-    """Running averages of ‖ΔW_k‖, by synapse, over so many minibatches."""
+    """Running averages of ‖ΔW_k‖, by synapse, and the number of minibatches they are over."""
 
     norms: dict[str, jax.Array]
     count: jax.Array

@@ -9,7 +9,7 @@ from eqprop.train.feed import Feed
 from eqprop.train.trainer import Trainer, TrainState, starts
 from eqprop.types import Array, Data, State, Theta
 
-ROUNDING = 16  # times the relative precision of a number: a gradient below that part of ∂F/∂θ is none
+ROUNDING = 16  # times the relative precision: a gradient that is a smaller part of ∂F/∂θ counts as 0
 
 
 def is_dead(trainer: Trainer, state: TrainState, feed: Feed) -> bool:
@@ -53,7 +53,7 @@ def _learns(F: System, theta: Theta, v: Data, s: State, gradient: Theta) -> Arra
     """Whether the gradient of an example is more than what rounding leaves of a contrast of ∂F/∂θ."""
 
     def beyond(g: Array, contrasted: Array) -> Array:
-        largest = jnp.max(jnp.abs(contrasted), initial=0)  # of none, where nothing of a synapse learns
+        largest = jnp.max(jnp.abs(contrasted), initial=0)  # 0 for an array without numbers
         return jnp.max(jnp.abs(g), initial=0) > ROUNDING * jnp.finfo(g.dtype).eps * largest
 
     found = jax.tree.map(beyond, gradient, jax.grad(F)(theta, v, 0.0, s))

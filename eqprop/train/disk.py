@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from eqprop.boundary import short
+from eqprop.boundary import require_whole, short
 from eqprop.errors import InputError
 from eqprop.train.feed import Augment, Batch, Feed, Window, epoch_keys, view
 from eqprop.train.layout import EXAMPLES, UNITS, lay_rows, own_rows
 from eqprop.types import Array, Data, Int, Key
 
-BLOCK_BYTES = 2**17  # read at once: single rows of a kilobyte took six times as long from a disk
-WINDOWS = 4  # of which at most so many are in memory: one in use, the next, and what it is made of
+BLOCK_BYTES = 2**17  # that are read at once: rows of a kilobyte, read one by one, took six times as long from a disk
+WINDOWS = 4  # in memory at the most: the one in use, the next, and the arrays that the next is made from
 
 Decode = Callable[[Data], Data]
 """v as it is stored → v as F takes it, for a minibatch; it is compiled into the loop."""
@@ -74,8 +74,7 @@ class OnDisk(Feed):
         megabytes: float = 64.0,
         rows: slice | None = None,
     ):
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
+        require_whole(1, batch_size=batch_size)
         if not megabytes > 0:
             raise InputError(f"megabytes={megabytes!r}: give a positive number")
         self.parts: list[Rows]

@@ -13,14 +13,14 @@ import numpy as np
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
 from eqprop.train.dead import is_dead
-from eqprop.train.feed import Feed, checked
+from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
-from eqprop.train.trainer import Trainer, TrainState, settling_of, starts
+from eqprop.train.trainer import Trainer, TrainState, advance, settling_of, starts
 from eqprop.train.watch import Watch
 from eqprop.types import Data, HowMany, Theta
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
-STILL = 0.999  # of the cost before: an epoch that ends above has not learned, and is looked into
+STILL = 0.999  # of the cost before: an epoch with a larger one has taught nothing, and `is_dead` is asked
 
 
 class Progress(NamedTuple):
@@ -76,7 +76,7 @@ def fit(
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
-        good, state = state, jax.block_until_ready(trainer.advance(state, feed, step))
+        good, state = state, jax.block_until_ready(advance(trainer, state, feed, step))
         spent = agreed(trainer.mesh, time.perf_counter() - began)  # all processes take pieces of the same length
         seconds += spent
         piece = max(1, min(2 * piece, math.ceil(piece * PIECE_SECONDS / spent)))
@@ -119,8 +119,7 @@ def fit(
 
 def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = None) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
-    if not isinstance(feed, Feed):
-        raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+    require_feed(feed)
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),
@@ -153,7 +152,7 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
 def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
     """What made values infinite: the minibatches are taken again one by one, up to the first that does it."""
     while True:
-        after = trainer.advance(state, feed, 1)
+        after = advance(trainer, state, feed, 1)
         if not _finite((after.theta, after.sums["metrics"])):
             break
         state = after

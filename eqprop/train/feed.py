@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from eqprop.boundary import entrance
+from eqprop.boundary import entrance, require_whole
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
@@ -95,6 +95,12 @@ class Feed(abc.ABC):
             first = stop
 
 
+def require_feed(feed: Any) -> None:
+    """Refuse what is no feed, as the arrays themselves."""
+    if not isinstance(feed, Feed):
+        raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+
+
 class Arrays(Feed):
     """A feed of arrays in memory, whose first axis counts examples; `order` says which come when.
 
@@ -106,8 +112,7 @@ class Arrays(Feed):
     """
 
     def __init__(self, v: Data, batch_size: int = 20, augment: Augment | None = None, *, carry: bool = False):
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size={batch_size!r}: give a positive whole number of examples")
+        require_whole(1, batch_size=batch_size)
         self.v = jax.tree.map(jnp.asarray, checked(v))
         self.examples = len(jax.tree.leaves(self.v)[0])
         if not self.examples:
@@ -220,9 +225,7 @@ class Iterated(Feed):
         lanes: bool = False,
         ahead: int = 16,
     ):
-        for name, value in (("batches", batches), ("batch_size", batch_size), ("ahead", ahead)):
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number")
+        require_whole(1, batches=batches, batch_size=batch_size, ahead=ahead)
         self.make, self.batch_size, self.lanes, self.ahead = make, batch_size, lanes, ahead
         self.batches, self.slots = batches, batch_size if lanes else 0
         self._open: tuple[int, int, Iterator[Data]] | None = None  # epoch, next minibatch, the rest
@@ -276,7 +279,7 @@ class Gathered(Window):
 
 
 class Stacked(Window):
-    """Minibatches in a row, the first of which is number `first` of the epoch; slots are rows if they carry over."""
+    """Minibatches in a row, from number `first` of the epoch on; slots are rows if states carry over."""
 
     v: Data
     weight: Array
@@ -289,7 +292,7 @@ class Stacked(Window):
 
 
 def view(augment: Augment, draw: Key, i: Array, v: Data, rows: slice = slice(None), size: int | None = None) -> Data:
-    """What is seen of minibatch i; v may be some of its rows, of `size` in all, which see what they would in it."""
+    """What is seen of minibatch i. v may be some of its `size` rows: each is seen as it is in the whole minibatch."""
     keys = jax.random.split(jax.random.fold_in(draw, i), size or len(jax.tree.leaves(v)[0]))
     return jax.vmap(augment)(keys[rows], v)
 
@@ -300,7 +303,7 @@ def _rows(real: Array) -> Array:
 
 
 def epoch_keys(key: Key, epoch: int | Array) -> Array:
-    """Of an epoch: for the order of its examples, and for the rule."""
+    """The keys of an epoch: for the order of its examples, and for the rule."""
     return jax.random.split(jax.random.fold_in(key, epoch))
 
 

@@ -22,7 +22,8 @@ def mesh(devices: int | None = None, *, units: int = 1) -> Mesh:
     """A mesh of devices to train on: `Trainer(…, mesh=mesh())`.
 
     devices: how many of each process; None: all.
-    units: over so many devices the weights are spread, for layers that do not fit on one; the rest share the examples.
+    units: over how many devices the weights are spread, for layers that do not fit on one; examples are shared by the
+        others.
 
         >>> dict(mesh(1).shape)
         {'examples': 1, 'units': 1}
@@ -100,7 +101,7 @@ def everywhere(mesh: Mesh) -> NamedSharding:
 
 
 def by_rows(mesh: Mesh, tree: State) -> NamedSharding:
-    """Rows of the arrays divided over the devices, each of which has its examples; all on each if that does not go."""
+    """Rows divided over the devices, so that each has those of its examples; all on each if they cannot be divided."""
     rows = {len(leaf) for leaf in jax.tree.leaves(tree)}
     divides = all(count % mesh.shape[EXAMPLES] == 0 for count in rows)
     return NamedSharding(mesh, PartitionSpec(EXAMPLES) if divides else PartitionSpec())

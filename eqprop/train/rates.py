@@ -33,7 +33,7 @@ class Staircase(eqx.Module):
             raise InputError(f"factor={self.factor!r}: give a positive factor, 1 for no change")
 
     def __call__(self, count: Number) -> Array:
-        # `//` would be a program of its own to round quotients below 0, of which there are none.
+        # `//` would compile more, to round quotients below 0, and there are none.
         times = jax.lax.div(jnp.asarray(count, int), jnp.asarray(self.every, int))
         return self.start * jnp.asarray(self.factor, float) ** times
 

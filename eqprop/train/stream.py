@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from eqprop.boundary import require_arguments
+from eqprop.boundary import require_arguments, require_whole
 from eqprop.errors import InputError
 from eqprop.train.feed import Batch, Feed, Window, checked
 from eqprop.types import Any, Array, Data, Int, Key
@@ -31,9 +31,7 @@ class Stream(Feed):
     carry = True
 
     def __init__(self, v: Data, lanes: int = 20, dwell: int = 1, move: Move | None = None, *, batches: int = 100):
-        for name, value in (("lanes", lanes), ("dwell", dwell), ("batches", batches)):
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"{name}={value!r}: give a positive whole number")
+        require_whole(1, lanes=lanes, dwell=dwell, batches=batches)
         v = checked(v)
         if not len(jax.tree.leaves(v)[0]):
             raise InputError("the data have no examples: give one or more")

@@ -1,7 +1,7 @@
 """The trainer: what is trained, how, and what is measured; and the compiled loop over minibatches."""
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
@@ -17,14 +17,14 @@ from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
 from eqprop.total import System, system
-from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, rows_of
+from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, require_feed, rows_of
 from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
 from eqprop.train.rates import Rated
 from eqprop.tree import named, summary
 from eqprop.types import Array, Count, Data, HowMany, Key, Metric, State, Theta, Weight
 
-MOVING = 0.25  # of the largest unit of a state: a residual above that is no small step away from rest
+MOVING = 0.25  # of the largest unit of a state: with a residual above that, the state is still on its way
 
 
 class TrainState(NamedTuple):
@@ -50,7 +50,7 @@ class TrainState(NamedTuple):
     def __repr__(self) -> str:
         """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
         where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
-        if not any(isinstance(part, Tracer) for part in self[5:8]):
+        if not any(isinstance(part, Tracer) for part in (self.step, self.epoch, self.batch)):
             where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
         return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
@@ -100,8 +100,7 @@ class Trainer(eqx.Module):
     @entrance
     def init(self, theta: Theta, feed: Annotated[Feed, CHECKED], key: Key, valid: HowMany = 0) -> TrainState:
         """The state before the first minibatch; `valid` is the number of validation examples."""
-        if not isinstance(feed, Feed):
-            raise InputError(f"feed={type(feed).__name__}: give a feed, as eqprop.Shuffled(v, batch_size=20)")
+        require_feed(feed)
         if self.persistent and not feed.slots:
             raise InputError(f"persistent=True, but {type(feed).__name__} has no slots for particles: leave it out")
         # In the types that training returns, so that it compiles once.
@@ -135,17 +134,7 @@ class Trainer(eqx.Module):
     @entrance
     def advance(self, state: TrainState, feed: Feed, batches: int) -> TrainState:
         """Train on the next `batches` minibatches, which must lie within the running epoch."""
-        first, left = int(state.batch), feed.batches - int(state.batch)
-        if not 0 <= batches <= left:
-            raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
-        end = first + batches
-        if self.mesh is not None:
-            feed = feed.on(self.mesh)
-        while first < end:
-            window, stop = feed.window(state.key, int(state.epoch), first, end - first)
-            first = min(stop, end)
-            state = _advance(self, state, window, first)
-        return state
+        return advance(self, state, feed, batches)
 
     @entrance
     def measure(self, theta: Theta, v: Data, block: Count = 1000) -> dict[str, float]:
@@ -154,7 +143,7 @@ class Trainer(eqx.Module):
 
     @entrance
     def settle(self, theta: Theta, v: Data, block: Count = 1000) -> State:
-        """The free fixed points of all examples, as `measure` looks at; targets may be None."""
+        """The free fixed points of all examples, at which `measure` measures; targets may be None."""
         v = self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
@@ -200,6 +189,21 @@ class Trainer(eqx.Module):
         return {name: total / max(examples, 1) for name, total in totals.items()}, particles
 
 
+def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> TrainState:
+    """`Trainer.advance`, for what was checked before."""
+    first, left = int(state.batch), feed.batches - int(state.batch)
+    if not 0 <= batches <= left:
+        raise InputError(f"batches={batches}: the epoch has {left} more minibatches")
+    end = first + batches
+    if trainer.mesh is not None:
+        feed = feed.on(trainer.mesh)
+    while first < end:
+        window, stop = feed.window(state.key, int(state.epoch), first, end - first)
+        first = min(stop, end)
+        state = _advance(trainer, state, window, first)
+    return state
+
+
 def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
 
@@ -213,20 +217,22 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     >>> int(state.step)
     1
     """
-    return (_update if trainer.F.traceable else learn_from)(trainer, state, batch)
+    return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
 
 
-def learn_from(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
-    """`update`, as a part of a larger program."""
+def _learn_from(trainer: Trainer, batches: Callable[[Array], Batch], i: Array, state: TrainState) -> TrainState:
+    """The state after minibatch number i, as a part of a larger program."""
+    batch = batches(i)
     if trainer.mesh is not None and trainer.mesh.shape[EXAMPLES] > 1:
         return _learn_together(trainer, trainer.mesh, state, batch)
-    return apply_learned(trainer, state, batch, learn(trainer, state, batch))
+    rule, start, key = prepared(trainer, state, batch)
+    learned = rule.learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+    return apply_learned(trainer, state, batch, learned)
 
 
-def learn(trainer: Trainer, state: TrainState, batch: Batch) -> Learned:
-    """What the rule makes of a minibatch."""
-    start, key = starts(trainer, state, batch), _key(state)
-    return trainer.rule.at(state.step).learn(trainer.F, state.theta, batch.v, start, key, batch.weight)
+def prepared(trainer: Trainer, state: TrainState, batch: Batch) -> tuple[Rule, State, Key]:
+    """What a minibatch is learned by: the rule as it is by then, where the free phases begin, and a key."""
+    return trainer.rule.at(state.step), starts(trainer, state, batch), _key(state)
 
 
 def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
@@ -237,31 +243,35 @@ def starts(trainer: Trainer, state: TrainState, batch: Batch) -> State:
 
 
 def apply_learned(trainer: Trainer, state: TrainState, batch: Batch, learned: Learned) -> TrainState:
-    """The state after a minibatch of which the rule has learned this; a device has no part in it."""
+    """The state after a minibatch, given what the rule learned from it; no device is asked."""
     sums = _tally(trainer, state.theta, batch, learned)
     return _change(trainer, state, batch.slot, learned.gradient, learned.state, sums)
 
 
 def _key(state: TrainState) -> Key:
-    """Of what is random in the next minibatch: the rule's of `epoch_keys`, folded with the number of the minibatch.
+    """The key of the next minibatch: the rule's key of `epoch_keys`, folded with the number of the minibatch.
 
-    JAX's second key of a split is the key folded with 1. So one loop makes all three foldings, and the program has one
-    hash to compile and not three.
+    The second key that JAX's `split` gives is the key folded with 1. So all three keys are foldings, and one loop makes
+    them: the program has one hash to compile in place of three.
     """
     numbers = jnp.stack([state.epoch, jnp.ones_like(state.epoch), state.batch])
     return jax.lax.scan(lambda key, number: (jax.random.fold_in(key, number), None), state.key, numbers)[0]
 
 
+def _learn_alone(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+    """The state after a minibatch that belongs to no window."""
+    return _learn_from(trainer, lambda _: batch, state.batch, state)
+
+
 def _learn_together(trainer: Trainer, mesh: Mesh, state: TrainState, batch: Batch) -> TrainState:
     """`update` on a mesh: each device learns from its rows, and one sum over the devices makes the gradient of all."""
     batch = fill_up(batch, mesh)._replace(slot=fill_up(batch.slot, mesh, NOWHERE))
-    start, key = starts(trainer, state, batch), _key(state)
-    rule = trainer.rule.at(state.step)
+    rule, start, key = prepared(trainer, state, batch)
 
     def one(rows: tuple[Batch, State], key: Key) -> tuple[Any, State]:
         batch, start = rows
         weight = jnp.sum(batch.weight)
-        used = jnp.where(weight > 0, batch.weight, 1)  # of rows that weigh nothing, an average is none
+        used = jnp.where(weight > 0, batch.weight, 1)  # an average over rows that weigh nothing would be NaN
         learned = rule.learn(trainer.F, state.theta, batch.v, start, key, used)
         gradient = jax.tree.map(lambda g: (weight * g).astype(g.dtype), learned.gradient)
         return (gradient, _tally(trainer, state.theta, batch, learned)), learned.state
@@ -300,12 +310,12 @@ def _change(
 
 @compiled
 def _update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
-    return learn_from(trainer, state, batch)
+    return _learn_alone(trainer, state, batch)
 
 
 @compiled
 def _advance(trainer: Trainer, state: TrainState, window: Window, stop: Array | int) -> TrainState:
-    return jax.lax.fori_loop(state.batch, stop, lambda i, state: learn_from(trainer, state, window.batch(i)), state)
+    return jax.lax.fori_loop(state.batch, stop, partial(_learn_from, trainer, window.batch), state)
 
 
 @compiled
@@ -336,7 +346,7 @@ def _settle(
     if trainer.mesh is None:
         return one(rows, None)
     count = len(jax.tree.leaves(rows)[0])
-    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # which None stands for
+    sums, s = spread(trainer.mesh, one, fill_up(rows, trainer.mesh), jax.random.key(0))  # the key that None stands for
     return sums, jax.lax.with_sharding_constraint(rows_of(s, 0, count), everywhere(trainer.mesh))
 
 
@@ -352,9 +362,9 @@ def _metrics(trainer: Trainer, theta: Theta, v: Data, s: State) -> dict[str, Arr
 
 
 def _total(values: dict[str, Any], weight: Weight) -> dict[str, Any]:
-    """Sums over the examples of all values, each with its weight; what a padding row comes to may be no number.
+    """The weighted sums of all values over the examples; a padding row is left out, as its values may be NaN.
 
-    One reduction makes all of them, as XLA compiles each reduction on its own.
+    One reduction makes all sums, as XLA compiles each reduction on its own.
     """
     rows, shape = jax.tree.flatten(jax.tree.map(lambda value: jnp.where(weight > 0, weight * value, 0), values))
     start = [jnp.zeros((), row.dtype) for row in rows]

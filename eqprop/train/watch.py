@@ -13,12 +13,12 @@ from eqprop.train.feed import Feed
 from eqprop.train.trainer import Trainer, TrainState
 from eqprop.types import Array, Data, State, Theta
 
-CHANCE = 0.9  # of the error of a guess: an epoch that ends above has learned next to nothing
-MANY = 500  # examples, below which an epoch is too short to tell
-STILL = 0.95  # of the cost in the first half of an epoch: above that in the second half, it does not fall
-NOTHING = 1e-7  # a change of θ, as a part of θ, that is lost in single precision
-GROWN = 3.0  # times the initial weights: they have left the region in which they began
-AT_ENDS = 0.9  # of the units that have ends: hardly one is left that a nudge can move
+CHANCE = 0.9  # of the error of a guess: an epoch with a larger error has taught next to nothing
+MANY = 500  # examples: a shorter epoch cannot tell
+STILL = 0.95  # of the cost in the first half of an epoch: a larger one in the second half does not fall
+NOTHING = 1e-7  # as a part of θ: a smaller change is lost in single precision
+GROWN = 3.0  # times the initial weights: larger ones have left the region in which they began
+AT_ENDS = 0.9  # of the units that have bounds: if more are at one, a nudge can hardly move any
 
 
 @dataclass
