@@ -101,6 +101,7 @@ class Strength:
 MOST = 2**31 - 1  # JAX counts in 32 bits
 Count: TypeAlias = Annotated[int, Range(1, MOST, f"give a whole number of 1 or more, up to {MOST}")]
 HowMany: TypeAlias = Annotated[int, Range(0, MOST, f"give a whole number of 0 or more, up to {MOST}")]
+Seed: TypeAlias = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]
 Gain: TypeAlias = Annotated[float, Range(-1e6, 1e6, "give a finite number, up to 1e6")]
 Limit: TypeAlias = Annotated[float, INFINITE]
 """A number, or ±∞."""
@@ -146,6 +147,7 @@ __all__ = [
     "PyTree",
     "Range",
     "Scalar",
+    "Seed",
     "Shape",
     "State",
     "Strength",

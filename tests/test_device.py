@@ -438,6 +438,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "rounding": (lambda: ep.device.states(4, 0.0, 1.0, "up"), "is not one of 'nearest', 'stochastic', 'accumulate'"),  # pyright: ignore
     "noise": (lambda: ep.device.write_noise(-0.1), "relative=-0.1: give a standard deviation of 0 or more"),
     "seed": (lambda: ep.device.write_noise(0.1, seed=0.5), "seed=0.5 is not a whole number"),  # pyright: ignore
+    "seed below 0": (
+        lambda: ep.device.diode_spread({"hidden": 6}, 0.2, seed=-1),
+        "seed=-1 is out of range: give a whole",
+    ),
     "spread of steps": (lambda: ep.device.device_to_device(float("nan")), "dw_min_dtod=nan"),
     "up_down": (lambda: ep.device.up_down(1.5), "up_down=1.5: give a number from −1"),
     "gamma": (lambda: ep.device.linear_step(0.0, 1.0, gamma_up=-1.0), "gamma_up=-1.0: give 0"),

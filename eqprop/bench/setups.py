@@ -18,7 +18,7 @@ from eqprop.device import Readings, Writing
 from eqprop.energy import Resistive
 from eqprop.errors import InputError
 from eqprop.total import Total
-from eqprop.types import Theta
+from eqprop.types import Seed, Theta
 
 
 class Setup(NamedTuple):
@@ -47,7 +47,7 @@ def volts(net: Resistive) -> dict[str, Any]:
     }
 
 
-def start(net: Resistive, seed: int) -> Theta:
+def start(net: Resistive, seed: Seed) -> Theta:
     """Conductances in the lower half of their range, at random."""
     shapes = jax.eval_shape(net.init, jax.random.key(0))
     leaves, tree = jax.tree.flatten(shapes)
@@ -60,7 +60,7 @@ def start(net: Resistive, seed: int) -> Theta:
     return theta | {"b": jax.tree.map(jnp.zeros_like, theta["b"])}
 
 
-def simulated(seed: int = 0) -> Setup:
+def simulated(seed: Seed = 0) -> Setup:
     """The circuit for the digits on a simulated bench, with the faults of a usual lab.
 
     Readings are of 8 bits with 1 % noise, and the mean of 16 is taken while it rests; there are 64 conductances in a
@@ -81,7 +81,7 @@ def by_ngspice(net: Resistive, theta: Theta, x: np.ndarray, beta: float, y: np.n
     return {layer: volts[0] for layer, volts in spice.solve(Total(net, SquaredError()), theta, v, beta).items()}
 
 
-def ngspice(seed: int = 0) -> Setup:
+def ngspice(seed: Seed = 0) -> Setup:
     """The same circuit, solved by ngspice one example at a time."""
     if not spice.installed():
         raise InputError("device 'ngspice': it is not installed; apt-get install ngspice, or take 'simulated'")
@@ -90,7 +90,7 @@ def ngspice(seed: int = 0) -> Setup:
     return Setup(device, Total(net, SquaredError()), start(net, seed))
 
 
-def setup(name: str, seed: int = 0) -> Setup:
+def setup(name: str, seed: Seed = 0) -> Setup:
     """That of `simulated`, `ngspice`, or what the function `factory` of a module returns, by `module:factory`."""
     known = {"simulated": simulated, "ngspice": ngspice}
     if name in known:

@@ -22,7 +22,7 @@ from eqprop.relax import Block
 from eqprop.store.checkpoint import flattened, restored
 from eqprop.total import Clamped, Total
 from eqprop.tree import named
-from eqprop.types import Array, Data, Key, Layers, Number, Scalar, State, Theta
+from eqprop.types import Array, Data, Key, Layers, Number, Scalar, Seed, State, Theta
 
 
 class Pushed(Cost, Curved):
@@ -74,7 +74,7 @@ class SimulatedBench(Device, Remembers):
         *,
         real: Resistive | None = None,
         sweeps: int | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
         beta: float = 100.0,
         output: str = "output",
     ):

@@ -8,7 +8,7 @@ import optax
 
 from eqprop.device.base import check_deviation, per_device
 from eqprop.errors import InputError
-from eqprop.types import Array, Key
+from eqprop.types import Array, Key, Seed
 
 
 def decay(lifetime: float, reset: float = 0.0) -> optax.GradientTransformation:
@@ -23,7 +23,7 @@ def decay(lifetime: float, reset: float = 0.0) -> optax.GradientTransformation:
     return per_device(lambda change, w, own, key: (change + (reset - w) / lifetime, own))
 
 
-def drift(nu: float, nu_dtod: float = 0.0, t_0: float = 1.0, seed: int = 0) -> optax.GradientTransformation:
+def drift(nu: float, nu_dtod: float = 0.0, t_0: float = 1.0, seed: Seed = 0) -> optax.GradientTransformation:
     """w falls as a power of the number t of updates since it was last written (aihwkit's drift):
 
         w(t) = w(0) (1 + t/t_0)^(−ν_ij),  ν_ij = nu (1 + nu_dtod ξ_ij) drawn once.

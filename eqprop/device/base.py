@@ -11,7 +11,7 @@ import optax
 
 from eqprop.errors import InputError
 from eqprop.tree import named
-from eqprop.types import Array, Key, PyTree, Theta
+from eqprop.types import Array, Key, PyTree, Seed, Theta
 
 
 class Devices(NamedTuple):
@@ -26,7 +26,7 @@ def per_device(
     own: Callable[[Array, Any], Any] = lambda w, key: (),
     *,
     name: str = "",
-    seed: int | None = None,
+    seed: Seed | None = None,
     once: bool = False,
 ) -> optax.GradientTransformation:
     """An Optax transformation from what each device does by itself.

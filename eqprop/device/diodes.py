@@ -6,9 +6,10 @@ from math import inf
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.types import Seed
 
 
-def diode_spread(layers: Mapping[str, int], deviation: float, seed: int = 0) -> dict[str, tuple[float, ...]]:
+def diode_spread(layers: Mapping[str, int], deviation: float, seed: Seed = 0) -> dict[str, tuple[float, ...]]:
     """Factors e^{σ ξ} of the saturation current for every node of some layers, as `Resistive(spread=…)` takes them.
 
     layers: how many nodes each has, by name.

@@ -10,7 +10,7 @@ import optax
 from eqprop.boundary import require_whole
 from eqprop.device.base import check_deviation, check_range, inside, per_device
 from eqprop.errors import InputError
-from eqprop.types import Array, Key
+from eqprop.types import Array, Key, Seed
 
 Rounding = Literal["nearest", "stochastic", "accumulate"]
 
@@ -42,7 +42,7 @@ def bounds(
 
 
 def states(
-    number: int, w_min: float, w_max: float, rounding: Rounding = "stochastic", seed: int = 0
+    number: int, w_min: float, w_max: float, rounding: Rounding = "stochastic", seed: Seed = 0
 ) -> optax.GradientTransformation:
     """`number` levels, δ = (w_max − w_min)/(number − 1) apart. A write goes k of them up or down:
 
@@ -77,7 +77,7 @@ def states(
     return per_device(write, own, name="states", seed=seed)
 
 
-def write_noise(relative: float = 0.0, absolute: float = 0.0, seed: int = 0) -> optax.GradientTransformation:
+def write_noise(relative: float = 0.0, absolute: float = 0.0, seed: Seed = 0) -> optax.GradientTransformation:
     """Δw ← Δw (1 + relative ξ) + absolute ζ, drawn anew for each write; where Δw = 0 nothing is written.
 
     `relative` is what aihwkit calls dw_min_std, for writes of any size.
@@ -94,7 +94,7 @@ def write_noise(relative: float = 0.0, absolute: float = 0.0, seed: int = 0) -> 
     return per_device(write, name="write_noise", seed=seed)
 
 
-def stuck(share: float, value: float | None = None, seed: int = 0) -> optax.GradientTransformation:
+def stuck(share: float, value: float | None = None, seed: Seed = 0) -> optax.GradientTransformation:
     """A share of the devices, drawn once, never changes: Δw ← 0; or is at `value` from the first update on.
 
     Put it last, so that neither noise nor drift moves them.

@@ -13,7 +13,7 @@ from eqprop.boundary import require_whole
 from eqprop.errors import InputError
 from eqprop.rule.reading import Reading
 from eqprop.total import System
-from eqprop.types import Array, Key, State
+from eqprop.types import Array, Key, Seed, State
 
 Scale = Any
 """A number, an array with one for each unit, or either for each layer by name."""
@@ -49,7 +49,7 @@ class Readings(Reading):
     offset_spread: float | None = None
     gain_spread: float | None = None
     repeats: int = eqx.field(default=1, static=True)
-    seed: int = 0
+    seed: Seed = 0
 
     def __check_init__(self) -> None:
         for name in ("noise", "offset_spread", "gain_spread"):

@@ -8,7 +8,7 @@ import optax
 
 from eqprop.device.base import check_deviation, check_range, inside, per_device
 from eqprop.errors import InputError
-from eqprop.types import Array, Key
+from eqprop.types import Array, Key, Seed
 
 
 def constant_step(
@@ -17,7 +17,7 @@ def constant_step(
     dw_min_dtod: float = 0.0,
     up_down: float = 0.0,
     up_down_dtod: float = 0.0,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> optax.GradientTransformation:
     """A whole number of pulses, each a step of about dw_min (aihwkit's ConstantStep):
 
@@ -42,7 +42,7 @@ def constant_step(
     return optax.chain(pulses, *factors, *sides)
 
 
-def device_to_device(dw_min_dtod: float, seed: int = 0) -> optax.GradientTransformation:
+def device_to_device(dw_min_dtod: float, seed: Seed = 0) -> optax.GradientTransformation:
     """Each device has its own factor on its steps, drawn once: Δw ← max(0, 1 + dw_min_dtod ξ_ij) Δw."""
     check_deviation(dw_min_dtod=dw_min_dtod)
     return per_device(
@@ -54,7 +54,7 @@ def device_to_device(dw_min_dtod: float, seed: int = 0) -> optax.GradientTransfo
     )
 
 
-def up_down(up_down: float, up_down_dtod: float = 0.0, seed: int = 0) -> optax.GradientTransformation:
+def up_down(up_down: float, up_down_dtod: float = 0.0, seed: Seed = 0) -> optax.GradientTransformation:
     """Steps up and down have different sizes: Δw ← max(0, 1 ± β_ij) Δw, + for steps up, with
     β_ij = up_down + up_down_dtod ξ_ij drawn once.
 
@@ -98,7 +98,7 @@ def soft_bounds(w_min: float, w_max: float) -> optax.GradientTransformation:
     return linear_step(w_min, w_max)
 
 
-def _up_down(mean: float, deviation: float, seed: int) -> optax.GradientTransformation:
+def _up_down(mean: float, deviation: float, seed: Seed) -> optax.GradientTransformation:
     check_deviation(up_down_dtod=deviation)
     if not -1 <= mean <= 1:
         raise InputError(f"up_down={mean!r}: give a number from −1 (no steps up) to 1 (no steps down)")

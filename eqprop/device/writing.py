@@ -14,7 +14,7 @@ from eqprop.device.base import among, check_deviation, only
 from eqprop.device.held import Rounding, bounds, lowest, states, stuck, write_noise
 from eqprop.device.steps import constant_step, device_to_device, soft_bounds, up_down
 from eqprop.errors import InputError
-from eqprop.types import Key, Theta
+from eqprop.types import Key, Seed, Theta
 
 
 class Behind(eqx.Module):
@@ -76,7 +76,7 @@ class Writing:
     stuck: float = 0.0
     stuck_at: float | None = None
     parts: tuple[str, ...] = ()
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         check_deviation(noise=self.noise)

@@ -9,9 +9,9 @@ import numpy as np
 
 from eqprop.errors import InputError
 from eqprop.store.schema import fitted
-from eqprop.types import MOST, Count, Range
+from eqprop.types import MOST, Count, Range, Seed
 
-__all__ = ["Count"]
+__all__ = ["Count", "Seed"]
 
 
 MOST_STEPS = 10**6
@@ -32,7 +32,6 @@ Momentum = Annotated[float, Range(0, 1, "give a number from 0 to just below 1", 
 Rate = Annotated[float, Range(0, inf, "learning rates are 0 or more, and finite")]
 Epochs = Annotated[int, Range(1, 10**6, "give a whole number of 1 or more, up to 1,000,000")]
 HeldOut = Annotated[int, Range(0, MOST, "give a whole number of 0 or more")]
-Seed = Annotated[int, Range(0, 2**32 - 1, f"give a whole number of 0 or more, up to {2**32 - 1}")]
 Seeds = Annotated[int, Range(1, 1000, "give a whole number of 1 or more, up to 1000")]
 Times = Annotated[int, Range(0, 1000, "give a whole number from 0 to 1000")]
 Few = Annotated[int, Range(1, 10**5, "give a positive number, up to 100,000")]
