@@ -364,9 +364,10 @@ def _metrics(trainer: Trainer, theta: Theta, v: Data, s: State) -> dict[str, Arr
 def _total(values: dict[str, Any], weight: Weight) -> dict[str, Any]:
     """The weighted sums of all values over the examples; a padding row is left out, as its values may be NaN.
 
-    One reduction makes all sums, as XLA compiles each reduction on its own.
+    One reduction makes all sums, as XLA compiles each reduction on its own. XLA asks for one type in it.
     """
     rows, shape = jax.tree.flatten(jax.tree.map(lambda value: jnp.where(weight > 0, weight * value, 0), values))
+    rows = [row.astype(jnp.result_type(*rows)) for row in rows]
     start = [jnp.zeros((), row.dtype) for row in rows]
     return jax.tree.unflatten(shape, jax.lax.reduce(rows, start, lambda a, b: [*map(jnp.add, a, b)], (0,)))
 
