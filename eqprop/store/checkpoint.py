@@ -117,8 +117,8 @@ def _opened(path: Path) -> Iterator[Any]:
             begun = found.read(9)
         if begun[8:] not in (b"", b"{"):  # after the length of the header comes its JSON
             raise InputError(
-                f"{path} is no safetensors file, or is damaged: give one that `save` wrote; what joblib.dump wrote is "
-                "read by joblib.load, if you trust it"
+                f"{path} is damaged, or no safetensors file (what joblib.dump wrote, joblib.load reads, if you trust "
+                f"it): {error}"
             ) from error
         raise InputError(f"{path} is damaged or cut off: {error}") from error
     except OSError as error:
