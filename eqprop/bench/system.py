@@ -190,11 +190,15 @@ def trainer(
 ) -> Trainer:
     """A trainer whose device settles: by Equilibrium Propagation with a `nudge`, or by coupled learning with `eta`.
 
-    kind: how outputs are pushed, of what the device can do; None: a current, or else a spring.
+    kind: how outputs are pushed by a nudge, of what the device can do; None: a current, or else a spring.
     eta: clamp the outputs this part of the way to their targets, for a device that can clamp.
     """
     if (nudge is None) == (eta is None):
         raise InputError(f"nudge={nudge!r}, eta={eta!r}: give one, a nudge or the part η of the way to the target")
+    if eta is not None and kind is not None:
+        raise InputError(
+            f"kind={kind!r} with eta={eta!r}, which clamps the outputs and does not push them: leave kind out"
+        )
     system, able = OnBench(F, session), session.description.nudges
     if eta is not None:
         rule = CoupledLearning(eta, Asked("clamp"), Asked("clamp"))
