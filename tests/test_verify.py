@@ -17,6 +17,7 @@ import eqprop as ep
 from command import run
 from eqprop.rule.implicit import multiplier
 from eqprop.verification import CLAIMS, SUBJECTS, Claim, Finding, Subject, verify_zoo
+from eqprop.verification.another_view import AnotherView
 from eqprop.verification.base import at_most
 from eqprop.verification.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
 from eqprop.verification.divergence import GradientOfNothing
@@ -31,7 +32,7 @@ from eqprop.verification.sides import Sides
 from eqprop.verification.surrogate import Surrogate
 from eqprop.verification.theorem1 import SecondForm, Theorem1, slope_at
 from eqprop.verification.weak_feedback import WeakFeedback
-from marks import slow, slow_but
+from marks import nothing_missing, slow, slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -327,6 +328,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
         None,
     ),
     "flipped sign, at a finite β": (lambda: with_class("quadratic", Flipped), Surrogate(), Dynamics()),
+    "∂E/∂θ contrasted, where F is no E + βC": (lambda: with_class("user F", OfTheEnergyAlone), AnotherView(), Lemma()),
     "∂C/∂θ counted twice": (lambda: with_cost("quadratic", penalised), CountedTwice(), SecondForm()),
     "sign of β ignored": (
         lambda: with_rule("quadratic", nudged=Unsigned(20_000, 1e-13, epsilon=0.1)),
@@ -384,6 +386,7 @@ SLOW_FAULTS = {  # each claim notices another, too
     "penalty left out of ∂F/∂θ",
     "zeros that a penalty pushes",
     "steps without the clip",
+    "∂E/∂θ contrasted, where F is no E + βC",
     "clamped elsewhere",
     "flipped sign, at a finite β",
     "no γ^j",
@@ -403,6 +406,27 @@ def test_a_planted_fault_is_caught_by_the_claim_that_should(fault: str) -> None:
     assert not caught_by.check(subject).passed
     if unmoved is not None:
         assert unmoved.check(subject).passed
+
+
+# Claims whose faults are planted in other files, and the tests that do it.
+OTHER_FAULTS = {
+    "backpropagation through time": "test_backward.py::test_feedback_through_other_weights_is_noticed",
+    "errors travel backwards": "test_backward.py::test_feedback_through_other_weights_is_noticed",
+    "STDP path integral": "test_stdp.py::test_faults_are_noticed",
+    "STDP curve": "test_stdp.py::test_the_rule_has_the_curve_of_spike_timing_dependent_plasticity",
+    "circuit": "test_spice.py::test_the_claim_catches_what_derivatives_cannot",
+    "stationary distribution": "test_stochastic.py::test_planted_faults_are_caught",
+    "theorem 2": "test_stochastic.py::test_planted_faults_are_caught",
+    "proposition 2": "test_stochastic.py::test_planted_faults_are_caught",
+}
+
+
+def test_every_claim_has_a_planted_fault() -> None:
+    planted = {caught_by.name for _, caught_by, _ in FAULTS.values()} | OTHER_FAULTS.keys()
+    nothing_missing([claim.name for claim in CLAIMS], planted, "claims without a planted fault")
+    for where in OTHER_FAULTS.values():
+        file, _, test = where.partition("::")
+        assert f"def {test}(" in (Path(__file__).parent / file).read_text(), f"there is no {where}"
 
 
 X = jnp.linspace(0.1, 1.0, 6).reshape(3, 2)
