@@ -595,6 +595,23 @@ def test_figures_of_claims_show_their_numbers(name: str) -> None:
     assert len(axes.get_legend_handles_labels()[1]) >= 2
 
 
+def test_a_line_to_compare_with_says_that_it_is_only_proportional() -> None:
+    for name in ("power law in β", "power law in γ"):
+        claim, curves = PICTURES[name]
+        figure = claim.picture(Finding(claim, "a network", (), curves))
+        assert figure is not None
+        assert figure.axes[0].get_legend_handles_labels()[1][-1].startswith("proportional to ")
+
+
+def test_the_cost_of_every_example_is_drawn() -> None:
+    betas = np.array([-0.1, 0.0, 0.1])
+    figure = Proposition1().picture(
+        Finding(Proposition1(), "many", (), {"betas": betas, "costs": np.ones((3, 8)), "slopes": -np.ones(8)})
+    )
+    assert figure is not None
+    assert len(figure.axes[0].get_legend_handles_labels()[1]) == 8
+
+
 def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -> None:
     ailing = ep.verify(ep.Total(bottomless, squared), MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Lemma()])
     assert not ailing.passed
