@@ -473,9 +473,7 @@ def test_a_stream_shows_the_mean_of_its_seeds() -> None:
 
 def test_the_gallery_shows_every_figure_and_names_the_rest() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text()
-    nothing_missing(
-        [f"](gallery/{name}.png)" for name in FUNCTIONS], page, "pictures not in docs/gallery.md"
-    )
+    nothing_missing([f"](gallery/{name}.png)" for name in FUNCTIONS], page, "pictures not in docs/gallery.md")
     nothing_missing([f"plots.{name}(" for name in FUNCTIONS], page, "calls not in docs/gallery.md")
     for name in FUNCTIONS:
         assert (ROOT / "docs" / "gallery" / f"{name}.png").read_bytes().startswith(b"\x89PNG"), name

@@ -515,7 +515,8 @@ def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(
     assert set(report.plot()) == {"order of the nudges", "proposition 1"}
     report.save(tmp_path, ["eqprop verify"])
     page = (tmp_path / "README.md").read_text()
-    assert "checks hold" in page
+    assert "checks hold**, in 3 findings (a claim on a subject)." in page
+    assert "## Theorem 1 (section 3.3)" in page
     assert (tmp_path / "order_of_the_nudges.png").stat().st_size > 10_000
     assert json.loads(json.dumps(report.to_dict()))["passed"]
 
@@ -622,6 +623,14 @@ def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     assert "not about these networks: STDP curve" in shown.err
     assert re.fullmatch(r"1 of 1 findings hold, in \d+ s", shown.out.splitlines()[-1])
+
+
+def test_the_short_form_says_what_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eqprop.cli.verify.SHORT", ("quadratic",))
+    assert run("verify", "--short", "--claims", "Another view", "Theorem 1") == 0
+    assert "not checked with --short: another view" in capsys.readouterr().err
 
 
 def test_a_subject_is_examined_the_same_each_time() -> None:
@@ -740,6 +749,7 @@ def test_the_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     assert all(claim.name in shown for claim in CLAIMS)
     assert all(name in shown for name in SUBJECTS)
+    assert "theorem 2 (Appendix C)" in shown and "Theorem 4" in shown
     assert run("verify", "--claims", "fermat") == 2
     assert "eqprop verify --list" in capsys.readouterr().err
 

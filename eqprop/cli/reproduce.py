@@ -8,14 +8,14 @@ import tyro
 
 from eqprop import data
 from eqprop.cli.campaigns import carry_out, command_line, going_on, kept_settings, print_place, print_rows
-from eqprop.cli.console import print_json, screen
+from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
 from eqprop.store.lock import locked
 from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, memory, rates, sign, stream
-from eqprop.study.paper import Net
+from eqprop.study.paper import Net, Plain
 from eqprop.study.reproduction import Reproduction
 
 
@@ -67,6 +67,8 @@ class Common:
             return
         from eqprop.study import reproduction_page  # loads matplotlib, which takes its time
 
+        for line in reproduction_page.shortened(campaign):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
         rows = [
             reproduction_page.row(net, some) | {"network": net}
             for net, some in reproduction_page.by_network(done).items()
@@ -90,6 +92,9 @@ class AsWritten(Common):
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 1.5 hours and 4 days on two cores: mind --minutes.
     """
+
+    nets: tuple[Plain, ...] | None = None
+    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: 1, 2 and 3"""
 
     def run(self) -> None:
         self._run(Reproduction("as-written", ("1", "2", "3")), {"epochs": 3, "train": 1000, "valid": 500})
@@ -118,6 +123,8 @@ class Fast(Common):
     The first takes 3 minutes for each of its three seeds, the others 7, 22 and 7 minutes on one core.
     """
 
+    nets: tuple[Plain, ...] | None = None
+    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: all"""
     seeds: int | None = None
     """number of seeds of the first network; None: 3 for network 1 (1 with --short), 1 for the others"""
 
@@ -248,14 +255,15 @@ class Stream(Asked):
 class Accelerated(Asked):
     """Are the accelerated networks of `as-published` trained as the others are? Both go on from one checkpoint."""
 
-    runs: tuple[Path, ...] = ()
-    """folders of runs of networks 2 or 3, of either form, in the folder of `eqprop reproduce as-published`"""
+    runs: tuple[Path, ...] | None = None
+    """folders of runs of networks 2 or 3, of either form, in the folder of `eqprop reproduce as-published`; to be given
+    unless one resumes"""
     batches: int | None = None
     """minibatches to compare; None: 200, or 10 with --short"""
 
     def run(self) -> None:
-        folders = tuple(str(run.resolve()) for run in self.runs)
-        self._run(accelerated.Question, folders=folders or None, batches=self.batches)
+        folders = None if self.runs is None else tuple(str(run.resolve()) for run in self.runs)
+        self._run(accelerated.Question, folders=folders, batches=self.batches)
 
 
 @dataclass(frozen=True)
