@@ -20,7 +20,7 @@ from eqprop.study.reproduction import Reproduction
 
 
 @dataclass(frozen=True)
-class Common:
+class CampaignOptions:
     """What all campaigns take."""
 
     nets: tuple[Net, ...] | None = None
@@ -87,7 +87,7 @@ class Common:
 
 
 @dataclass(frozen=True)
-class AsWritten(Common):
+class AsWritten(CampaignOptions):
     """Every detail of section 5 and Table 2: the paper's iterations, rates, particles and signs.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 1.5 hours and 4 days on two cores: mind --minutes.
@@ -101,7 +101,7 @@ class AsWritten(Common):
 
 
 @dataclass(frozen=True)
-class AsPublished(Common):
+class AsPublished(CampaignOptions):
     """What the authors' published code does, which differs from the paper's text in β, rates, iterations and order.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 2 hours and 6 days on one core. Networks 2 and 3 are
@@ -117,7 +117,7 @@ class AsPublished(Common):
 
 
 @dataclass(frozen=True)
-class Fast(Common):
+class Fast(CampaignOptions):
     """The same networks, to the paper's result, with this library's settling and a recipe of its own.
 
     The first takes 3 minutes for each of its three seeds, the others 7, 22 and 7 minutes on one core.
@@ -134,7 +134,7 @@ class Fast(Common):
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyOptions:
     """What all studies take."""
 
     short: bool = False
@@ -173,7 +173,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Rates(Asked):
+class Rates(StudyOptions):
     """Does each layer need its own learning rate when both phases come to rest? The paper's open question."""
 
     hidden: Literal[1, 2, 3] | None = None
@@ -184,7 +184,7 @@ class Rates(Asked):
 
 
 @dataclass(frozen=True)
-class Epsilon(Asked):
+class Epsilon(StudyOptions):
     """Does the step size ε matter, when the phases last as long? About 3 minutes on one core."""
 
     def run(self) -> None:
@@ -192,7 +192,7 @@ class Epsilon(Asked):
 
 
 @dataclass(frozen=True)
-class Sign(Asked):
+class Sign(StudyOptions):
     """Does the random sign of β regularise? About 10 minutes on one core."""
 
     def run(self) -> None:
@@ -200,7 +200,7 @@ class Sign(Asked):
 
 
 @dataclass(frozen=True)
-class Layers(Asked):
+class Layers(StudyOptions):
     """Does a chain of EP blocks learn as well as backpropagation through the same layers? A few minutes."""
 
     epochs: int | None = None
@@ -213,7 +213,7 @@ class Layers(Asked):
 
 
 @dataclass(frozen=True)
-class Circuits(Asked):
+class Circuits(StudyOptions):
     """Which imperfection of real devices hurts how much, and what helps? On the digits; about half an hour."""
 
     epochs: int | None = None
@@ -228,7 +228,7 @@ class Circuits(Asked):
 
 
 @dataclass(frozen=True)
-class Depth(Asked):
+class Depth(StudyOptions):
     """How many iterations the free phase takes, by depth, beside what the Hessian predicts. About 5 minutes."""
 
     def run(self) -> None:
@@ -236,7 +236,7 @@ class Depth(Asked):
 
 
 @dataclass(frozen=True)
-class Memory(Asked):
+class Memory(StudyOptions):
     """How many patterns associative memories recall, beside what theory predicts. About 5 minutes on one core."""
 
     def run(self) -> None:
@@ -244,7 +244,7 @@ class Memory(Asked):
 
 
 @dataclass(frozen=True)
-class Stream(Asked):
+class Stream(StudyOptions):
     """A stream of digits that turn slowly: a network that learns on the fly beside one that is frozen. 5 minutes."""
 
     def run(self) -> None:
@@ -252,7 +252,7 @@ class Stream(Asked):
 
 
 @dataclass(frozen=True)
-class Accelerated(Asked):
+class Accelerated(StudyOptions):
     """Are the accelerated networks of `as-published` trained as the others are? Both go on from one checkpoint."""
 
     runs: tuple[Path, ...] | None = None
