@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 
 import eqprop as ep
 from eqprop import InputError, plots
+from marks import nothing_missing
 
 ROOT = Path(__file__).parent.parent
 HISTORY = [{"epoch": n, "train_error": 0.5 / n, "valid_error": 0.6 / n} for n in (1, 2, 3)]
@@ -97,7 +98,8 @@ def texts(axes: Axes) -> list[str]:
 
 
 def test_every_figure_is_here() -> None:
-    assert sorted(FIGURES) == FUNCTIONS
+    nothing_missing(FUNCTIONS, FIGURES, "functions of eqprop.plots without a row in FIGURES")
+    nothing_missing(FIGURES, FUNCTIONS, "rows of FIGURES that are not exported by eqprop.plots")
     assert plots.__all__ == sorted(plots.__all__)
 
 
@@ -366,6 +368,12 @@ def test_gradient_errors_are_drawn_beside_lines_of_their_order() -> None:
     assert len(texts(axes)) == 2
 
 
+def test_lines_of_an_order_begin_where_there_is_an_error() -> None:
+    (axes,) = plots.gradient_error([1.0, 0.1, 0.01], {"a": [0.0, 0.2, 0.1], "b": [0.0, 0.3, 0.0]}, orders=[1]).axes
+    reference = np.asarray(axes.lines[-1].get_data(), float)
+    assert reference[:, -1].tolist() == [0.1, 0.3]
+
+
 def test_the_panels_over_the_residual_have_what_they_were_given() -> None:
     given = [("one rate", [5, 4]), ("$W_1$", [0.5, 0.9]), ("$W_1$", [0.1, 0.9])]
     for axes, (name, values) in zip(FIGURES["against_residual"]().axes, given, strict=True):
@@ -492,17 +500,15 @@ def test_a_stream_shows_the_mean_of_its_seeds() -> None:
 
 def test_the_gallery_shows_every_figure_and_names_the_rest() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text()
+    nothing_missing([f"](gallery/{name}.png)" for name in FUNCTIONS], page, "pictures not in docs/gallery.md")
+    nothing_missing([f"plots.{name}(" for name in FUNCTIONS], page, "calls not in docs/gallery.md")
     for name in FUNCTIONS:
-        assert f"](gallery/{name}.png)" in page, name
-        assert f"plots.{name}(" in page, name
         assert (ROOT / "docs" / "gallery" / f"{name}.png").read_bytes().startswith(b"\x89PNG"), name
-    for name in plots.__all__:
-        assert re.search(rf"\b{name}\b", page), name
+    nothing_missing(plots.__all__, re.findall(r"\w+", page), "names of eqprop.plots that are not in docs/gallery.md")
 
 
 def test_the_calls_in_the_gallery_are_those_that_made_it() -> None:
     page, program = ((ROOT / path).read_text() for path in ("docs/gallery.md", "examples/gallery.py"))
     calls = re.findall(r"^plots\.\w+\(.*\)$", page, flags=re.MULTILINE)
     assert len(calls) == len(FUNCTIONS)
-    for call in calls:
-        assert call in program, call
+    nothing_missing(calls, program, "calls of docs/gallery.md that examples/gallery.py does not make")
