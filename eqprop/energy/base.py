@@ -5,11 +5,18 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
+import numpy as np
 
 from eqprop.boundary import one_number
 from eqprop.errors import InputError
 from eqprop.state import Space
 from eqprop.types import Array, Data, Layers, Scalar, State, Theta
+
+
+def unit_range(x: Any) -> Any:
+    """Bytes as numbers from 0 to 1; any other array as it is."""
+    return np.asarray(x, np.float32) / 255 if getattr(x, "dtype", None) == np.uint8 else x
 
 
 class Energy(abc.ABC):
@@ -44,8 +51,8 @@ class Energy(abc.ABC):
         """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
 
     def take(self, x: Data) -> Data:
-        """Inputs of a batch in the form that E asks for, where they come in another; by default as they are."""
-        return x
+        """Inputs of a batch in the form that E asks for, where they come in another; bytes, by default, over 255."""
+        return jax.tree.map(unit_range, x)
 
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""

@@ -229,10 +229,12 @@ def system(
 def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
     """Data as they come, as v = (x, y) that F takes: for feeds, `fit`, `measure` and `predict`.
 
-    F: a system; its energy says the shape of inputs, and its cost the number of outputs.
-    x: inputs, whose first axis counts examples: arrays, PyTorch tensors, pandas tables, lists. Images are flattened, or
-        given their channel; bytes are divided by 255.
-    y: targets, or labels that count classes from 0, which become one-hot rows; None to predict.
+    F: a system; its energy says what becomes of inputs, and its cost what of targets, each by its `take`. Below is what
+        those of the library say. Of an F that is one function nothing is known, and examples are taken as they are.
+    x: inputs, whose first axis counts examples: arrays, PyTorch tensors, pandas tables, lists. Bytes are divided by
+        255, for an energy of your own too; images are flattened, or given their channel, for networks of the library.
+    y: targets, or labels that count classes from 0, which become one-hot rows; a cost of your own refuses labels unless
+        it says what to do with them. None to predict.
 
     What F would still refuse is refused here, with the way out: inputs that its activation does not hear, for one.
 

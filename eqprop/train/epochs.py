@@ -147,6 +147,7 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
     trainer.F.check_data(v)
+    trainer.rule.check_at(trainer.F, theta, v, trainer.rest(1))
 
 
 def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
