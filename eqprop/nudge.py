@@ -138,8 +138,8 @@ class Holomorphic(Nudge):
     """β_k = |β| e^{2πik/N}, w_k = e^{−2πik/N}/(N|β|): N points on a circle in the complex plane; error O(β^N).
 
     By Cauchy's integral formula, for an F that is analytic in s and β: smooth, and without |·|, conjugates or real
-    parts in it, for the states become complex (Laborieux & Zenke 2022). With N = 2 it is the symmetric nudge. A point of
-    the lower half circle settles to the conjugate of what its mirror image settles to; as the rule takes real parts,
+    parts in it, for the states become complex (Laborieux & Zenke 2022). With N = 2 it is the symmetric nudge. A point
+    of the lower half circle settles to the conjugate of what its mirror image settles to; as the rule takes real parts,
     weights of the upper half are doubled instead.
     """
 
@@ -170,8 +170,8 @@ class Holomorphic(Nudge):
             return
         if float(_unlike_complex(F, theta, v, s)) > ROUNDING:
             raise InputError(
-                "the holomorphic nudge needs an analytic F, and this one is not: write it without abs, conj, vdot, norm "
-                "and real, as jnp.sum(e**2) for jnp.vdot(e, e), or take the symmetric nudge"
+                "the holomorphic nudge needs an analytic F, and this one is not: write it without abs, conj, vdot and "
+                "norm, as jnp.sum(e**2) for jnp.vdot(e, e), or take the symmetric nudge"
             )
 
     def check_precision(self, precision: str) -> None:

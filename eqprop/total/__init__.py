@@ -12,6 +12,7 @@ from eqprop.total.base import (
     need,
     require_energy,
     require_finite,
+    require_traceable,
     system,
 )
 from eqprop.total.hold import Hold
@@ -35,5 +36,6 @@ __all__ = [
     "need",
     "require_energy",
     "require_finite",
+    "require_traceable",
     "system",
 ]

@@ -296,6 +296,15 @@ def require_energy(F: System, rule: str, remedy: str = "take VectorField") -> No
         raise InputError(f"{rule} needs an energy, and F={_in_short(F)} settles along a vector field: {remedy}")
 
 
+def require_traceable(F: System, who: str) -> None:
+    """Refuse a device, for what is compiled."""
+    if not F.traceable:
+        raise InputError(
+            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or by "
+            "the `fit` and `measure` of eqprop.bench"
+        )
+
+
 def energy_of(F: TotalEnergy) -> Callable[[Theta, Data, State], Any]:
     """E(θ, v, s) := F(θ, v, 0, s) (section 3.4, "Another View of the Framework")."""
     return lambda theta, v, s: F(theta, v, 0.0, s)

@@ -12,6 +12,7 @@ import numpy as np
 
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
+from eqprop.total import require_traceable
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
@@ -120,6 +121,7 @@ def fit(
 def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = None) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
     require_feed(feed)
+    require_traceable(trainer.F, "fit")
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),
