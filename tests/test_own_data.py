@@ -264,6 +264,16 @@ def test_an_energy_of_ones_own_leaves_its_weights_and_is_asked_for(tmp_path: Pat
     np.testing.assert_allclose(ep.predict(trainer, again, ROWS), 2 * ROWS, rtol=1e-5)
 
 
+def test_weights_may_have_numbers_for_names(tmp_path: Path) -> None:
+    theta = {"layers": {0: jnp.ones(2), 10: jnp.zeros(3), 2: jnp.ones(())}}
+    ep.save(tmp_path / "numbered.safetensors", TRAINER, theta)
+    _, again = ep.load(tmp_path / "numbered.safetensors")
+    assert jax.tree.structure(again) == jax.tree.structure(theta)
+    assert jax.tree.map(jnp.shape, again) == jax.tree.map(jnp.shape, theta)
+    with pytest.raises(ep.InputError, match="which are no texts or whole numbers"):
+        ep.save(tmp_path / "odd.safetensors", TRAINER, {(0, 1): jnp.ones(2)})
+
+
 def test_weights_may_be_one_number(tmp_path: Path) -> None:
     ep.save(tmp_path / "one.safetensors", TRAINER, {"gain": 3.5})
     assert ep.load(tmp_path / "one.safetensors")[1] == {"gain": jnp.float32(3.5)}

@@ -19,6 +19,15 @@ def unit_range(x: Any) -> Any:
     return np.asarray(x, np.float32) / 255 if getattr(x, "dtype", None) == np.uint8 else x
 
 
+def check_field(kind: type) -> None:
+    """Refuse a class that gives a `field`, and would settle by its energy all the same."""
+    if "field" in vars(kind) and getattr(kind, "conservative", False) is True:
+        raise InputError(
+            f"{kind.__name__} gives a `field`, and its states settle along it only where it also says "
+            "`conservative = False`: say so, or give the field another name"
+        )
+
+
 class Energy(abc.ABC):
     """E(θ, x, s) → a number, for one example.
 
@@ -28,6 +37,10 @@ class Energy(abc.ABC):
 
     conservative: ClassVar[bool] = True
     """Whether states settle along −∂E/∂s; if not, along `field`, which need not be the gradient of anything."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_field(cls)
 
     @abc.abstractmethod
     def __call__(self, theta: Theta, x: Data, s: State) -> Scalar:
