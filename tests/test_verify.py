@@ -448,6 +448,10 @@ def bottomless(theta: Any, x: Any, s: Any) -> Any:
     return -s @ s / 2 + s @ theta["A"] @ x
 
 
+def runaway(theta: Any, x: Any, s: Any) -> Any:
+    return bottomless(theta, x, s) - jnp.sum(s**4)
+
+
 def too_steep(theta: Any, x: Any, s: Any) -> Any:
     return 30 * jnp.sum((s - theta["A"] @ x) ** 2) + jnp.sum(jnp.cos(3 * s))
 
@@ -459,6 +463,7 @@ def kinked(theta: Any, x: Any, s: Any) -> Any:
 BUGS = {
     "asymmetric weights": (asymmetric, ["not symmetric", "W_ij = W_ji"]),
     "no minimum": (bottomless, ["runs away to infinity", "bounds by eqprop.Space"]),
+    "no minimum, ever steeper": (runaway, ["runs away to infinity"]),
     "steps too long": (too_steep, ["not converged", "overshoots", "smaller steps"]),
     "kink": (kinked, ["jumps by", "Smooth it"]),
 }
@@ -653,6 +658,28 @@ def test_what_cannot_be_verified_is_refused() -> None:
         ep.verify(linear, A, (X, Y), Y[:2])
     with pytest.raises(ep.InputError, match="must give one number"):
         ep.verify(lambda theta, v, beta, s: s, A, (X, Y), Y)
+    with pytest.raises(ep.InputError, match="examples=0"):
+        ep.verify(linear, A, (X, Y), Y, examples=0)
+    with pytest.raises(ep.InputError, match="no claim is chosen"):
+        ep.verify(linear, A, (X, Y), Y, claims=[])
+    with pytest.raises(ep.InputError, match="claims 'fermat'"):
+        ep.verify(linear, A, (X, Y), Y, claims=["fermat"])
+    directed = ep.Total(ep.Directed(ep.Hopfield.layered(2, 2, activation=ep.tanh)), ep.SquaredError())
+    with pytest.raises(ep.InputError, match="settles along a vector field"):
+        ep.verify(directed, A, (X, Y))
+
+
+def deaf(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """A whole F that uses neither β nor θ."""
+    x, y = v
+    return jnp.sum((s - x[:2]) ** 2) / 2 + jnp.sum((s - y) ** 2)
+
+
+def test_an_F_that_uses_neither_beta_nor_theta_does_not_pass() -> None:
+    report = ep.verify(deaf, A, (X, Y), jnp.zeros((3, 2)), claims=["Proposition"])
+    assert not report.passed
+    assert "does F use its argument beta?" in str(report)
+    assert "does F use its argument theta?" in str(report)
 
 
 def steep(theta: Any, v: Any, beta: Any, s: Any) -> Any:

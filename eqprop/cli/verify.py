@@ -5,7 +5,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import make_folder
@@ -43,14 +42,15 @@ class Verify:
     def run(self) -> None:
         compile_quickly()
         from eqprop.verification import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
+        from eqprop.verification.run import named
 
         claims = {claim.name: claim for claim in CLAIMS}
         if self.list:
             out.print("claims:", *(f"  {name} ({claims[name].place})" for name in claims), NUMBERS, sep="\n")
             out.print("networks:", *(f"  {name}" for name in SUBJECTS), sep="\n")
             return
-        chosen = _named("claims", self.claims, claims)
-        subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
+        chosen = named("--claims", self.claims or tuple(claims), claims)
+        subjects = named("--subjects", self.subjects or (SHORT if self.short else tuple(SUBJECTS)), SUBJECTS)
         if self.report is not None:
             make_folder(self.report)  # before all is checked
         began = time.monotonic()
@@ -76,15 +76,3 @@ class Verify:
             failed = ", ".join(f"{claim} on {subject}" for claim, subject in report.failures)
             screen.print(f"{len(report.failures)} of {len(report.findings)} do not hold: {failed}", highlight=False)
             raise SystemExit(1)
-
-
-def _named(what: str, asked: tuple[str, ...], there: dict[str, Any]) -> dict[str, Any]:
-    """The entries whose names are asked for, or begin so, in capitals or not; all, if none is asked for."""
-    found = set() if asked else set(there)
-    for name in asked:
-        begin = {full for full in there if full.casefold().startswith(name.casefold())}
-        some = {full for full in begin if len(full) == len(name)} or begin
-        if not some:
-            raise InputError(f"--{what} {name!r}: there is none that begins so; see `eqprop verify --list`")
-        found |= some
-    return {name: one for name, one in there.items() if name in found}
