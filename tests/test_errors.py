@@ -742,7 +742,7 @@ API = {
     ),
     "particles of fewer examples": (lambda: fit(examples=4, persistent=True), "4"),
     "data in a Split": (lambda: ep.Shuffled(ep.data.Split(X, Y)), "its `v`"),
-    "data without targets": (lambda: ep.fit(trainer(), STATE, ep.Shuffled(X), epochs=1), "cannot take examples"),
+    "data without targets": (lambda: ep.fit(trainer(), STATE, ep.Shuffled(X), epochs=1), "give (inputs, targets)"),
     "state of another optimizer": (
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "another optimizer",

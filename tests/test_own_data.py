@@ -89,6 +89,35 @@ def test_images_get_the_axes_that_the_network_has(shape: tuple[int, ...]) -> Non
     np.testing.assert_array_equal(y, np.eye(3)[[0, 2]])
 
 
+WIDE = ep.Total(ep.Hopfield.convolutional((4, 6, 1), (2,)), ep.SquaredError())
+
+
+@pytest.mark.parametrize(
+    ("of", "shape", "word"),
+    [
+        (WIDE, (2, 6, 4), "height and width are exchanged; give np.swapaxes(x, 1, 2)"),
+        (WIDE, (2, 6, 4, 1), "height and width are exchanged; give np.swapaxes(x, 1, 2)"),
+        (WIDE, (3, 3, 8), "an image of 3 × 8 has 24 numbers: give images of 4 × 6 × 1"),
+        (READ, (3, 2, 8), "an image of 2 × 8 has 16 numbers: give images of 4 × 4 × 1"),
+        (READ, (3, 2, 2, 4), "give images of 4 × 4 × 1"),
+        (F, (8, 8), "an image of 8 × 8 has 64 numbers, and the layer 4: resize it"),
+        (F, (3, 8, 8), "an image of 8 × 8 has 64 numbers, and the layer 4: resize it"),
+    ],
+)
+def test_images_of_other_sides_are_not_folded_into_those_of_the_network(
+    of: ep.Total, shape: tuple[int, ...], word: str
+) -> None:
+    with pytest.raises(ep.InputError, match=re.escape(word)) as refused:
+        ep.examples(of, np.zeros(shape, np.float32))
+    assert "reshape" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("x", "word"), [(ROWS[:1], "F is for one example; give x[0]"), (PIXELS[0], "x.reshape(4)")])
+def test_what_is_no_input_of_one_example_is_told_how_to_be_one(x: Any, word: str) -> None:
+    with pytest.raises(ep.InputError, match=re.escape(word)):
+        F(THETA, (x, None), 0.0, {"hidden": jnp.zeros(3), "output": jnp.zeros(2)})
+
+
 def test_a_single_output_takes_a_column_of_numbers() -> None:
     single = ep.Total(ep.Hopfield.layered(4, 1), ep.SquaredError())
     assert ep.examples(single, ROWS, [0.5, 0.2, 0.1])[1].shape == (3, 1)
@@ -109,6 +138,7 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         (ROWS - 0.5, LABELS, r"hears nothing outside of \[0, 1\]"),
         (PIXELS[0], None, r"one example: give x\[None\]"),
         ((row for row in ROWS), None, "Iterated"),
+        (ROWS - 0.5, None, r"as activation=\{'input': 'identity'\}"),
         (np.full((3, 4), np.nan), None, "not finite"),
         (ep.data.Split(ROWS, ONE_HOT), None, "data.Split"),
     ],
@@ -124,6 +154,7 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         "range",
         "one",
         "generator",
+        "range, and what to do",
         "nan",
         "split",
     ],
@@ -139,7 +170,7 @@ def test_what_a_feed_is_given_may_come_from_elsewhere_and_what_does_not_fit_is_n
     ep.fit(TRAINER, start, feed, (ROWS.tolist(), Foreign(ONE_HOT)), epochs=1)
     for v, word in (
         ((ROWS, np.array(LABELS)), "one-hot"),
-        ((ROWS.reshape(3, 2, 2), ONE_HOT), "flatten"),
+        ((ROWS.reshape(3, 2, 2), ONE_HOT), r"flatten it; give x\.reshape\(-1, 4\)"),
         ((255 * ROWS, ONE_HOT), "scale them"),
     ):
         with pytest.raises(ep.InputError, match=word):

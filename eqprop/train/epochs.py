@@ -139,6 +139,7 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
 def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
     example = jax.tree.map(lambda a: a[0], v)
     start = jax.tree.map(lambda a: a[0], trainer.rest(1))
+    trainer.F.check_data(v)  # first, as it knows that there are several
     try:
         jax.eval_shape(trainer.F, theta, example, 0.0, start)
     except InputError:
@@ -146,7 +147,6 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
     except (TypeError, ValueError) as error:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
-    trainer.F.check_data(v)
 
 
 def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
