@@ -308,7 +308,13 @@ def words(hint: Any) -> str:
         return "a function"
     kind = origin or hint
     module = getattr(kind, "__module__", "").split(".")[0]
-    return f"{'eqprop.' if module == 'eqprop' else 'a '}{getattr(kind, '__name__', kind)}"
+    name = getattr(kind, "__name__", str(kind))
+    return f"eqprop.{name}" if module == "eqprop" else article(name)
+
+
+def article(name: str) -> str:
+    """The name of a kind of things as one of them: an int, a Tensor."""
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def short(value: Any) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
+from PIL import Image
 
 import eqprop as ep
 from eqprop.store import checkpoint
@@ -40,6 +41,13 @@ class Foreign:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
+
+
+class Tied(Foreign):
+    """One whose memory is not given away, as that of a tensor with a gradient."""
+
+    def __dlpack__(self, *, stream: Any = None, **how: Any) -> Any:
+        raise BufferError("require gradient")
 
 
 @pytest.mark.parametrize(
@@ -118,10 +126,17 @@ def test_what_is_no_input_of_one_example_is_told_how_to_be_one(x: Any, word: str
         F(THETA, (x, None), 0.0, {"hidden": jnp.zeros(3), "output": jnp.zeros(2)})
 
 
+def test_a_single_image_may_be_nearly_black() -> None:
+    assert float(ep.examples(F, PIXELS[:1] // 128)[0].max()) == 0.0
+    assert float(ep.examples(F, np.ones((1, 2, 2), np.uint8))[0].max()) == pytest.approx(1 / 255)
+
+
 def test_a_single_output_takes_a_column_of_numbers() -> None:
     single = ep.Total(ep.Hopfield.layered(4, 1), ep.SquaredError())
     assert ep.examples(single, ROWS, [0.5, 0.2, 0.1])[1].shape == (3, 1)
     assert ep.examples(lambda theta, v, beta, s: s, ROWS, LABELS)[1].tolist() == LABELS  # of which nothing is known
+    with pytest.raises(ep.InputError, match=r"give y\[:, None\]"):
+        single.cost(THETA, jnp.array(0.5), {"output": jnp.zeros(1)})
 
 
 @pytest.mark.parametrize(
@@ -138,6 +153,9 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         (ROWS - 0.5, LABELS, r"hears nothing outside of \[0, 1\]"),
         (PIXELS[0], None, r"one example: give x\[None\]"),
         ((row for row in ROWS), None, "Iterated"),
+        (Image.fromarray(PIXELS[0]), None, r"hold an Image, .* np\.asarray\(image\)"),
+        (Tied(ROWS), None, r"tensor\.detach\(\)\.float\(\)"),
+        (PIXELS // 128, LABELS, r"bytes of 0 and 1.* x\.astype\(np\.float32\)"),
         (ROWS - 0.5, None, r"as activation=\{'input': 'identity'\}"),
         (np.full((3, 4), np.nan), None, "not finite"),
         (ep.data.Split(ROWS, ONE_HOT), None, "data.Split"),
@@ -154,6 +172,9 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         "range",
         "one",
         "generator",
+        "image of Pillow",
+        "tensor with a gradient",
+        "mask of bytes",
         "range, and what to do",
         "nan",
         "split",
