@@ -28,6 +28,7 @@ PIXELS = np.arange(0, 12 * 21, 21, dtype=np.uint8).reshape(3, 2, 2)
 LABELS = [1, 0, 1]
 ROWS = PIXELS.reshape(3, 4).astype(np.float32) / 255
 ONE_HOT = np.array([[0, 1], [1, 0], [0, 1]], np.float32)
+STATE = TRAINER.init(THETA, ep.Shuffled((ROWS, ONE_HOT), 3), jax.random.key(1))
 
 
 class Foreign:
@@ -203,6 +204,30 @@ def test_inputs_that_no_activation_limits_may_be_of_any_size() -> None:
         ep.examples(ep.Total(energy, ep.SquaredError()), 5 * ROWS - 3, LABELS)
 
 
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: TRAINER.measure(THETA, (ROWS[:0], ONE_HOT[:0])), "v has no examples"),
+        (lambda: ep.predict(TRAINER, THETA, ROWS[:0]), "v has no examples"),
+        (lambda: ep.predict(TRAINER, THETA, []), "x has no examples: give one array"),
+        (lambda: ep.predict(TRAINER, {"W": Foreign(ROWS)}, ROWS), r"\['W'\] of type Foreign.*arrays of NumPy or JAX"),
+        (lambda: ep.update(TRAINER, STATE, (ROWS, ONE_HOT)), r"is no minibatch of a feed.*Iterated\(make"),  # pyright: ignore
+        (lambda: ep.Block(5)(F, THETA, ep.data.Split(ROWS, ONE_HOT), 0.0, NET.rest(3)), "of a data.Split its `v`"),
+    ],
+    ids=["measure", "predict", "predict from a list", "weights of tensors", "update", "a split for a rule"],
+)
+def test_what_a_trainer_cannot_take_is_refused_with_the_way_out(call: Callable[[], Any], word: str) -> None:
+    with pytest.raises(ep.InputError, match=word):
+        call()
+
+
+def test_a_trainer_takes_the_weights_from_the_state_of_a_training() -> None:
+    v = (ROWS, ONE_HOT)
+    assert TRAINER.measure(STATE, v) == TRAINER.measure(THETA, v)
+    np.testing.assert_array_equal(TRAINER.predict(STATE, v), TRAINER.predict(THETA, v))
+    np.testing.assert_array_equal(TRAINER.settle(STATE, v)["output"], TRAINER.settle(THETA, v)["output"])
+
+
 def test_an_activation_has_a_name() -> None:
     assert ep.Hopfield.layered(4, 2, activation="tanh") == ep.Hopfield.layered(4, 2, activation=ep.tanh)
     for wrong in ("tan", jnp.tanh):
@@ -353,6 +378,9 @@ def test_a_file_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None
         ep.save(tmp_path / "none" / "net.safetensors", TRAINER, THETA)
     with pytest.raises(ep.InputError, match="give the Trainer"):
         ep.save(tmp_path / "net.safetensors", F, THETA)  # pyright: ignore[reportArgumentType]
+    (tmp_path / "net.pt").write_bytes(b"PK\x03\x04 of torch")
+    with pytest.raises(ep.InputError, match="or no safetensors file"):
+        ep.load(tmp_path / "net.pt")
 
 
 # ---- records for others ----

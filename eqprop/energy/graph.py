@@ -466,9 +466,11 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
 
 def _stacked(x: Sequence[Any]) -> np.ndarray:
     """One array of the examples in a list."""
+    if not len(x):
+        raise InputError("x has no examples: give one array, whose first axis counts them")
     shapes = dict.fromkeys(np.shape(one) for one in x)
     if len(shapes) != 1:
-        told = ", ".join(map(str, [*shapes][:3])) or "none at all"
+        told = ", ".join(map(str, [*shapes][:3]))
         raise InputError(
             f"x has examples of {len(shapes)} shapes, {told}: give one array, or a list of arrays of one shape"
         )

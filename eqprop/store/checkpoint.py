@@ -113,7 +113,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         file = safetensors.safe_open(path, framework="np")
     except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged or cut off: {error}") from error
+        raise InputError(f"{path} is damaged or cut off, or no safetensors file: {error}") from error
     with file as opened:
         yield opened
 

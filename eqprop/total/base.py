@@ -277,7 +277,7 @@ def require_finite(v: Data) -> None:
         shared = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable  # other processes have a part of it
         values, xp = (leaf, jnp) if shared else (np.asarray(leaf), np)
         if not (jnp.issubdtype(values.dtype, jnp.number) or values.dtype == bool):
-            raise InputError(f"the data are of type {values.dtype}: give arrays of numbers, of a data.Split its `v`")
+            raise InputError(f"the data are of type {values.dtype}: give arrays of numbers")
         inexact = jnp.issubdtype(values.dtype, jnp.inexact)
         largest = min(most, float(jnp.finfo(values.dtype).max)) if inexact else most
         good = abs(values) <= largest  # a NaN is never good

@@ -11,7 +11,7 @@ import optax
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from eqprop.boundary import CHECKED, entrance, require_arguments
+from eqprop.boundary import CHECKED, entrance, require_arguments, short
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
@@ -137,14 +137,14 @@ class Trainer(eqx.Module):
         return advance(self, state, feed, batches)
 
     @entrance
-    def measure(self, theta: Theta, v: Data, block: Count = 1000) -> dict[str, float]:
+    def measure(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
-        return self._settle_all(theta, self._checked(v), None, block)[0]
+        return self._settle_all(weights_of(theta), self._checked(v), None, block)[0]
 
     @entrance
-    def settle(self, theta: Theta, v: Data, block: Count = 1000) -> State:
+    def settle(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> State:
         """The free fixed points of all examples, at which `measure` measures; targets may be None."""
-        v = self._checked(v)
+        theta, v = weights_of(theta), self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
@@ -152,9 +152,9 @@ class Trainer(eqx.Module):
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
 
     @entrance
-    def predict(self, theta: Theta, v: Data, block: Count = 1000) -> Array:
+    def predict(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
-        v = self._checked(v)
+        theta, v = weights_of(theta), self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
     @entrance
@@ -169,6 +169,8 @@ class Trainer(eqx.Module):
 
     def _checked(self, v: Data) -> Data:
         v = checked(v)
+        if not len(jax.tree.leaves(v)[0]):
+            raise InputError("v has no examples: give at least one")
         self.F.check_data(v)
         return v
 
@@ -186,7 +188,12 @@ class Trainer(eqx.Module):
                 settled.append(jax.tree.map(lambda a, n=count: a[:n], s))
         if particles is not None:
             particles = jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
-        return {name: total / max(examples, 1) for name, total in totals.items()}, particles
+        return {name: total / examples for name, total in totals.items()}, particles
+
+
+def weights_of(theta: Theta | TrainState) -> Theta:
+    """θ, which the state of a training has too."""
+    return theta.theta if isinstance(theta, TrainState) else theta
 
 
 def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> TrainState:
@@ -204,7 +211,7 @@ def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> Tr
     return state
 
 
-def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, CHECKED]) -> TrainState:
     """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
 
     >>> import eqprop as ep
@@ -217,6 +224,11 @@ def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
     >>> int(state.step)
     1
     """
+    if not isinstance(batch, Batch):
+        raise InputError(
+            f"batch={short(batch)} is no minibatch of a feed: take those of eqprop.Shuffled((x, y), 20).epoch(key), "
+            "or of (x, y) from a loader of your own, those of eqprop.Iterated(make, batches, batch_size).epoch(key)"
+        )
     return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
 
 
