@@ -38,6 +38,8 @@ INFINITE = "it may be infinite"
 """Marks a number that may be infinite, as `Annotated[float, INFINITE]`; all others must be finite."""
 CHECKED = "the call itself refuses others, in better words"
 """Marks an argument that is not checked here, as `Annotated[Feed, CHECKED]`."""
+GIVE = "give one"
+"""The way out, unless an annotation has another, as `Annotated[Batch, "take one of a feed"]`."""
 MOST = 1000  # parts of a list or dict that are looked at
 
 _within = threading.local()
@@ -143,6 +145,8 @@ def misfit(hint: Any, value: Any) -> str | None:
         if CHECKED in meanings:
             return None
         wrong = misfit(kind, value) if INFINITE not in meanings or not _is_infinite(value) else None
+        way_out = next((m for m in meanings if isinstance(m, str) and m != INFINITE), GIVE)
+        wrong = wrong and wrong.replace(GIVE, way_out)
         return wrong or next(filter(None, (m.misfit(value) for m in meanings if isinstance(m, Meaning))), None)
     if _fits(hint, value):
         return None
@@ -153,7 +157,7 @@ def misfit(hint: Any, value: Any) -> str | None:
         ]  # only its values are wrong
         if len(reasons) == 1 or len(near) == 1:
             return [*near, *reasons][0]
-    return f"is not {words(hint)}: give one"
+    return f"is not {words(hint)}: {GIVE}"
 
 
 def _fits(hint: Any, value: Any) -> bool:

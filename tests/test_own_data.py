@@ -211,7 +211,7 @@ def test_inputs_that_no_activation_limits_may_be_of_any_size() -> None:
         (lambda: ep.predict(TRAINER, THETA, ROWS[:0]), "v has no examples"),
         (lambda: ep.predict(TRAINER, THETA, []), "x has no examples: give one array"),
         (lambda: ep.predict(TRAINER, {"W": Foreign(ROWS)}, ROWS), r"\['W'\] of type Foreign.*arrays of NumPy or JAX"),
-        (lambda: ep.update(TRAINER, STATE, (ROWS, ONE_HOT)), r"is no minibatch of a feed.*Iterated\(make"),  # pyright: ignore
+        (lambda: ep.update(TRAINER, STATE, (ROWS, ONE_HOT)), r"is not eqprop\.Batch: take those of .*Iterated\(make"),  # pyright: ignore
         (lambda: ep.Block(5)(F, THETA, ep.data.Split(ROWS, ONE_HOT), 0.0, NET.rest(3)), "of a data.Split its `v`"),
     ],
     ids=["measure", "predict", "predict from a list", "weights of tensors", "update", "a split for a rule"],

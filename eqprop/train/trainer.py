@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import optax
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from eqprop.boundary import CHECKED, entrance, require_arguments, short
+from eqprop.boundary import CHECKED, entrance, require_arguments
 from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
@@ -25,6 +25,12 @@ from eqprop.tree import named, summary
 from eqprop.types import Array, Count, Data, HowMany, Key, Metric, State, Theta, Weight
 
 MOVING = 0.25  # of the largest unit of a state: with a residual above that, the state is still on its way
+
+
+FROM_FEED = (
+    "take those of eqprop.Shuffled((x, y), 20).epoch(key), or of (x, y) from a loader of your own, those of "
+    "eqprop.Iterated(make, batches, batch_size).epoch(key)"
+)
 
 
 class TrainState(NamedTuple):
@@ -191,9 +197,17 @@ class Trainer(eqx.Module):
         return {name: total / examples for name, total in totals.items()}, particles
 
 
+@runtime_checkable
+class HasWeights(Protocol):
+    """What has weights θ, as the state of a training."""
+
+    @property
+    def theta(self) -> Theta: ...
+
+
 def weights_of(theta: Theta | TrainState) -> Theta:
-    """θ, which the state of a training has too."""
-    return theta.theta if isinstance(theta, TrainState) else theta
+    """θ itself, or that of the state of a training."""
+    return theta.theta if isinstance(theta, HasWeights) else theta
 
 
 def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> TrainState:
@@ -211,7 +225,7 @@ def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> Tr
     return state
 
 
-def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, CHECKED]) -> TrainState:
+def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, FROM_FEED]) -> TrainState:
     """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
 
     >>> import eqprop as ep
@@ -224,11 +238,6 @@ def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, CHECKED]
     >>> int(state.step)
     1
     """
-    if not isinstance(batch, Batch):
-        raise InputError(
-            f"batch={short(batch)} is no minibatch of a feed: take those of eqprop.Shuffled((x, y), 20).epoch(key), "
-            "or of (x, y) from a loader of your own, those of eqprop.Iterated(make, batches, batch_size).epoch(key)"
-        )
     return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
 
 
