@@ -38,6 +38,8 @@ INFINITE = "it may be infinite"
 """Marks a number that may be infinite, as `Annotated[float, INFINITE]`; all others must be finite."""
 CHECKED = "the call itself refuses others, in better words"
 """Marks an argument that is not checked here, as `Annotated[Feed, CHECKED]`."""
+GIVE = "give one"
+"""The way out, unless an annotation has another, as `Annotated[Batch, "take one of a feed"]`."""
 MOST = 1000  # parts of a list or dict that are looked at
 
 _within = threading.local()
@@ -143,6 +145,8 @@ def misfit(hint: Any, value: Any) -> str | None:
         if CHECKED in meanings:
             return None
         wrong = misfit(kind, value) if INFINITE not in meanings or not _is_infinite(value) else None
+        way_out = next((m for m in meanings if isinstance(m, str) and m != INFINITE), GIVE)
+        wrong = wrong and wrong.replace(GIVE, way_out)
         return wrong or next(filter(None, (m.misfit(value) for m in meanings if isinstance(m, Meaning))), None)
     if _fits(hint, value):
         return None
@@ -153,7 +157,7 @@ def misfit(hint: Any, value: Any) -> str | None:
         ]  # only its values are wrong
         if len(reasons) == 1 or len(near) == 1:
             return [*near, *reasons][0]
-    return f"is not {words(hint)}: give one"
+    return f"is not {words(hint)}: {GIVE}"
 
 
 def _fits(hint: Any, value: Any) -> bool:
@@ -308,7 +312,13 @@ def words(hint: Any) -> str:
         return "a function"
     kind = origin or hint
     module = getattr(kind, "__module__", "").split(".")[0]
-    return f"{'eqprop.' if module == 'eqprop' else 'a '}{getattr(kind, '__name__', kind)}"
+    name = getattr(kind, "__name__", str(kind))
+    return f"eqprop.{name}" if module == "eqprop" else article(name)
+
+
+def article(name: str) -> str:
+    """The name of a kind of things as one of them: an int, a Tensor."""
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def short(value: Any) -> str:

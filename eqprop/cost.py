@@ -163,7 +163,8 @@ class OutputCost(Cost, Curved):
     def __call__(self, theta: Theta, y: Array, s: State) -> Scalar:
         output = self.predict(theta, s)
         if output.shape != (shape := jnp.shape(y)):
-            labels = f": give one-hot targets, as np.eye({output.shape[0]})[labels], or let eqprop.examples do so"
+            way = "y[:, None]" if output.shape == (1,) else f"one-hot targets, as np.eye({output.shape[0]})[labels]"
+            labels = f": give {way}, or let eqprop.examples do so"
             fits = f"a target of shape {shape} does not fit {self.where} of {output.shape}"
             raise InputError(fits + labels if shape == () else fits)
         return self.loss(output, y) + self.penalty(theta)

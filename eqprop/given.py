@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import article
 from eqprop.errors import InputError
 from eqprop.types import PyTree
 
@@ -45,6 +46,7 @@ def _as_array(given: Any) -> Any:
         raise InputError("the data hold a key of jax.random: give arrays of numbers")
     if isinstance(given, np.ndarray | jax.Array):
         return given
+    kind = article(type(given).__name__)
     try:
         if isinstance(given, Table):
             return given.to_numpy()
@@ -54,8 +56,9 @@ def _as_array(given: Any) -> Any:
         if isinstance(given, list):
             return np.asarray(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise InputError(f"the data are a {type(given).__name__} that is not read ({error}): give arrays") from error
+        way = "give arrays, of a tensor tensor.detach().float()"
+        raise InputError(f"the data are {kind} that is not read ({error}): {way}") from error
     raise InputError(
-        f"the data hold a {type(given).__name__}, which is no array: give arrays of numbers, of a data.Split its `v`; "
-        "minibatches from an iterator are for eqprop.Iterated"
+        f"the data hold {kind}, which is no array: give arrays of numbers, of a data.Split its `v`, or its `x` to "
+        "predict, of an image np.asarray(image); minibatches from an iterator are for eqprop.Iterated"
     )

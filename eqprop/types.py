@@ -31,7 +31,7 @@ class Numbers:
             kind = getattr(leaf, "dtype", type(leaf).__name__)
             place = f"has {jax.tree_util.keystr(path) or 'a value'} of type {kind}"
             if not is_numeric(leaf):
-                return f"{place}, which is no number: give arrays of numbers"
+                return f"{place}, which is no number: give arrays of NumPy or JAX"
             floating = self.whole or jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
             if not floating:
                 return f"{place}, which are whole numbers: give floating ones"

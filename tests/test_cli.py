@@ -21,6 +21,7 @@ import eqprop
 from command import run
 from eqprop import Run, Trainer, data, fit
 from eqprop.cli import campaigns
+from eqprop.cli.console import result_table
 from eqprop.cli.evaluate import Evaluate
 from eqprop.cli.main import parse
 from eqprop.cli.train import OutputOptions, Train
@@ -102,6 +103,18 @@ def test_evaluate_without_json_prints_a_table_of_the_same(finished: Path, capsys
         line = next(line for line in shown.splitlines() if word in line)
         assert f"{100 * result[f'{part}_error']:.2f} %" in line
     assert shown.splitlines()[-1] == f"drawn in {finished / 'confusion_matrix.png'}"
+
+
+def test_the_table_names_a_folder_by_its_name() -> None:
+    result = {"dataset": "/far/away/birds", "net": "4-2", "train_error": 0.5, "valid_error": None, "test_error": 0.5}
+    assert result_table(result).title == "birds, 4-2"
+
+
+def test_a_batch_larger_than_the_training_set_is_told() -> None:
+    command = parse(["train", "digits", "--train", "60", "--hidden", "5", "--batch-size", "61"])
+    assert isinstance(command, Train)
+    with pytest.warns(eqprop.LearningWarning, match="batch_size=61 is more than the 60 training examples.*one update"):
+        command._setup(None)
 
 
 def test_errors_are_fractions_in_every_file_and_earlier_results_are_understood(finished: Path, tmp_path: Path) -> None:

@@ -123,6 +123,12 @@ def test_a_split_is_cut_by_slices_and_index_arrays() -> None:
 # --- digits -----------------------------------------------------------------------------------------------
 
 
+def test_one_example_is_taken_as_a_slice() -> None:
+    split = data.Split(np.zeros((3, 2), np.float32), np.zeros((3, 2), np.float32))
+    with pytest.raises(InputError, match=r"take \[1:2\]"):
+        split[np.int64(1)]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
 def test_digits_are_scaled_and_cut_without_overlap() -> None:
     got = data.load("digits")
     assert (len(got.train), len(got.valid), len(got.test)) == (1257, 180, 360)

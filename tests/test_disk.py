@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
         ({"train-x": np.ones((3, 2), int), "train-y": np.zeros(3, int)}, "int64"),
         ({"train-x": np.ones((3, 2), np.float32), "train-y": np.zeros(3)}, "one whole number for each"),
         ({"train-x": np.ones((3, 2), np.float32), "train-y": np.array([0, 1, -1])}, "class -1"),
+        ({"train-x": np.ones((3, 3, 8, 9), np.uint8), "train-y": np.array([0, 1, 0])}, r"np\.moveaxis\(x, 1, -1\)"),
+        ({"train-x": np.ones((0, 2), np.uint8), "train-y": np.zeros(0, int)}, r"train-x\.npy has no rows"),
+        (
+            {"train-x": np.ones((3, 2), np.float32), "train-y": np.array([1, 3, 2])},
+            r"no training example of class 0.*name all 4 of them in .*classes\.txt",
+        ),
     ],
 )
 def test_a_folder_that_is_no_data_set_is_refused(tmp_path: Path, files: dict[str, Any], complaint: str) -> None:
@@ -106,6 +113,47 @@ def test_a_folder_that_is_no_data_set_is_refused(tmp_path: Path, files: dict[str
         np.save(tmp_path / f"{name}.npy", values)
     with pytest.raises(InputError, match=complaint):
         data.outline(f"{tmp_path}/")
+
+
+def test_pictures_in_a_folder_are_said_to_be_no_arrays(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "1.PNG").write_bytes(b"")
+    with pytest.raises(InputError, match="pictures are not read: make arrays of them, as docs"):
+        data.outline(f"{tmp_path}/")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "names", "complaint"),
+    [
+        (
+            np.full((3, 2), 9, np.uint8),
+            [0, 1, 3],
+            "",
+            "class 3 in test example 2, and training has classes from 0 to 2",
+        ),
+        (np.full((3, 2), 9, np.uint8), [0, 1, 3], "a b c d", None),
+        (np.ones((3, 2), np.uint8), [0, 1, 2], "", "bytes of 0 and 1"),
+        (np.zeros((3, 2), np.uint8), [0, 1, 2], "", None),  # black
+        (np.ones((3, 2), np.float32), [0, 1, 2], "", None),
+    ],
+)
+def test_a_test_part_that_cannot_be_meant_is_refused(
+    tmp_path: Path, x: np.ndarray, y: list[int], names: str, complaint: str | None
+) -> None:
+    for part, classes in (("train", [0, 1, 2]), ("test", y)):
+        assert data.write_part(tmp_path, part, [(x, np.array(classes))]) == 1
+    if names:
+        (tmp_path / "classes.txt").write_text("\n".join(names.split()))
+    with pytest.raises(InputError, match=complaint) if complaint else nullcontext():
+        data.load(f"{tmp_path}/")
+
+
+def test_pieces_are_pairs_in_a_list_or_an_iterator(tmp_path: Path) -> None:
+    x, y = np.ones((2, 3)), np.array([0, 1])
+    with pytest.raises(InputError, match=r"number 0 is \(an array of .*as \[\(x, y\)\]"):
+        data.write_part(tmp_path, "train", (x, y))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match=r"pieces=5: give pairs"):
+        data.write_part(tmp_path, "train", 5)  # pyright: ignore[reportArgumentType]
 
 
 # ---- the order ----

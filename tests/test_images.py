@@ -190,6 +190,10 @@ def test_a_layer_of_images_has_a_bias_for_each_channel() -> None:
 def test_layers_may_have_activations_of_their_own() -> None:
     net = ep.Hopfield.convolutional((8, 8, 3), (4,), 10)
     assert net.rho["input"] is net.rho["output"] is ep.identity
+    some = ep.Hopfield.layered(4, 3, 2, activation={"input": "identity"})  # the others keep the usual one
+    assert some == ep.Hopfield.layered(
+        4, 3, 2, activation={"input": ep.identity, "hidden": ep.hard_sigmoid, "output": ep.hard_sigmoid}
+    )
     space = net.space
     far = {"conv1": jnp.full((4, 4, 4), -3.0), "output": jnp.full(10, -3.0)}
     assert float(space.project(far)["conv1"].max()) == 0.0
@@ -357,8 +361,8 @@ def test_the_maps_of_a_settling_image_end_with_what_is_predicted(cost: Any) -> N
             r"leads to the shape \(6, 6, 4\), and layer 'a' has \(8, 8, 4\)",
         ),
         (
-            lambda: ep.Hopfield.layered(4, 3, activation={"input": ep.tanh}),
-            "activation for the layers input: 'output' is unknown or missing",
+            lambda: ep.Hopfield.layered(4, 3, activation={"inputs": ep.tanh}),
+            "'inputs' is unknown or missing; the layers are input, output",
         ),
         (lambda: ep.Hopfield.layered(4, 3).init(jax.random.key(0), {"input-hidden": 1.0}), "gain for the synapses"),
         (lambda: ep.SoftmaxReadout.of(ep.Hopfield.layered(4, 3), 10, layer="a"), "layer='a' is not a layer"),

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
+from PIL import Image
 
 import eqprop as ep
 from eqprop.store import checkpoint
@@ -27,6 +28,7 @@ PIXELS = np.arange(0, 12 * 21, 21, dtype=np.uint8).reshape(3, 2, 2)
 LABELS = [1, 0, 1]
 ROWS = PIXELS.reshape(3, 4).astype(np.float32) / 255
 ONE_HOT = np.array([[0, 1], [1, 0], [0, 1]], np.float32)
+STATE = TRAINER.init(THETA, ep.Shuffled((ROWS, ONE_HOT), 3), jax.random.key(1))
 
 
 class Foreign:
@@ -40,6 +42,13 @@ class Foreign:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
+
+
+class Tied(Foreign):
+    """One whose memory is not given away, as that of a tensor with a gradient."""
+
+    def __dlpack__(self, *, stream: Any = None, **how: Any) -> Any:
+        raise BufferError("require gradient")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +109,46 @@ def test_an_energy_of_ones_own_takes_bytes_and_a_cost_of_ones_own_no_labels() ->
     assert ep.examples(own, ROWS, np.array(LABELS, np.float32))[1].tolist() == LABELS
 
 
+WIDE = ep.Total(ep.Hopfield.convolutional((4, 6, 1), (2,)), ep.SquaredError())
+
+
+@pytest.mark.parametrize(
+    ("of", "shape", "word"),
+    [
+        (WIDE, (2, 6, 4), "height and width are exchanged; give np.swapaxes(x, 1, 2)"),
+        (WIDE, (2, 6, 4, 1), "height and width are exchanged; give np.swapaxes(x, 1, 2)"),
+        (WIDE, (3, 3, 8), "an image of 3 × 8 has 24 numbers: give images of 4 × 6 × 1"),
+        (READ, (3, 2, 8), "an image of 2 × 8 has 16 numbers: give images of 4 × 4 × 1"),
+        (READ, (3, 2, 2, 4), "give images of 4 × 4 × 1"),
+        (F, (8, 8), "an image of 8 × 8 has 64 numbers, and the layer 4: resize it"),
+        (F, (3, 8, 8), "an image of 8 × 8 has 64 numbers, and the layer 4: resize it"),
+    ],
+)
+def test_images_of_other_sides_are_not_folded_into_those_of_the_network(
+    of: ep.Total, shape: tuple[int, ...], word: str
+) -> None:
+    with pytest.raises(ep.InputError, match=re.escape(word)) as refused:
+        ep.examples(of, np.zeros(shape, np.float32))
+    assert "reshape" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("x", "word"), [(ROWS[:1], "F is for one example; give x[0]"), (PIXELS[0], "x.reshape(4)")])
+def test_what_is_no_input_of_one_example_is_told_how_to_be_one(x: Any, word: str) -> None:
+    with pytest.raises(ep.InputError, match=re.escape(word)):
+        F(THETA, (x, None), 0.0, {"hidden": jnp.zeros(3), "output": jnp.zeros(2)})
+
+
+def test_a_single_image_may_be_nearly_black() -> None:
+    assert float(ep.examples(F, PIXELS[:1] // 128)[0].max()) == 0.0
+    assert float(ep.examples(F, np.ones((1, 2, 2), np.uint8))[0].max()) == pytest.approx(1 / 255)
+
+
 def test_a_single_output_takes_a_column_of_numbers() -> None:
     single = ep.Total(ep.Hopfield.layered(4, 1), ep.SquaredError())
     assert ep.examples(single, ROWS, [0.5, 0.2, 0.1])[1].shape == (3, 1)
     assert ep.examples(lambda theta, v, beta, s: s, ROWS, LABELS)[1].tolist() == LABELS  # of which nothing is known
+    with pytest.raises(ep.InputError, match=r"give y\[:, None\]"):
+        single.cost(THETA, jnp.array(0.5), {"output": jnp.zeros(1)})
 
 
 @pytest.mark.parametrize(
@@ -120,6 +165,10 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         (ROWS - 0.5, LABELS, r"hears nothing outside of \[0, 1\]"),
         (PIXELS[0], None, r"one example: give x\[None\]"),
         ((row for row in ROWS), None, "Iterated"),
+        (Image.fromarray(PIXELS[0]), None, r"hold an Image, .* np\.asarray\(image\)"),
+        (Tied(ROWS), None, r"tensor\.detach\(\)\.float\(\)"),
+        (PIXELS // 128, LABELS, r"bytes of 0 and 1.* x\.astype\(np\.float32\)"),
+        (ROWS - 0.5, None, r"as activation=\{'input': 'identity'\}"),
         (np.full((3, 4), np.nan), None, "not finite"),
         (ep.data.Split(ROWS, ONE_HOT), None, "data.Split"),
     ],
@@ -135,6 +184,10 @@ def test_a_single_output_takes_a_column_of_numbers() -> None:
         "range",
         "one",
         "generator",
+        "image of Pillow",
+        "tensor with a gradient",
+        "mask of bytes",
+        "range, and what to do",
         "nan",
         "split",
     ],
@@ -150,7 +203,7 @@ def test_what_a_feed_is_given_may_come_from_elsewhere_and_what_does_not_fit_is_n
     ep.fit(TRAINER, start, feed, (ROWS.tolist(), Foreign(ONE_HOT)), epochs=1)
     for v, word in (
         ((ROWS, np.array(LABELS)), "one-hot"),
-        ((ROWS.reshape(3, 2, 2), ONE_HOT), "flatten"),
+        ((ROWS.reshape(3, 2, 2), ONE_HOT), r"flatten it; give x\.reshape\(-1, 4\)"),
         ((255 * ROWS, ONE_HOT), "scale them"),
     ):
         with pytest.raises(ep.InputError, match=word):
@@ -160,6 +213,30 @@ def test_what_a_feed_is_given_may_come_from_elsewhere_and_what_does_not_fit_is_n
 def test_inputs_that_no_activation_limits_may_be_of_any_size() -> None:
     for energy in (ep.Feedforward(NET), ep.Resistive.layered(4, 3, 2), ep.Hopfield.layered(4, 2, activation="tanh")):
         ep.examples(ep.Total(energy, ep.SquaredError()), 5 * ROWS - 3, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: TRAINER.measure(THETA, (ROWS[:0], ONE_HOT[:0])), "v has no examples"),
+        (lambda: ep.predict(TRAINER, THETA, ROWS[:0]), "v has no examples"),
+        (lambda: ep.predict(TRAINER, THETA, []), "x has no examples: give one array"),
+        (lambda: ep.predict(TRAINER, {"W": Foreign(ROWS)}, ROWS), r"\['W'\] of type Foreign.*arrays of NumPy or JAX"),
+        (lambda: ep.update(TRAINER, STATE, (ROWS, ONE_HOT)), r"is not eqprop\.Batch: take those of .*Iterated\(make"),  # pyright: ignore
+        (lambda: ep.Block(5)(F, THETA, ep.data.Split(ROWS, ONE_HOT), 0.0, NET.rest(3)), "of a data.Split its `v`"),
+    ],
+    ids=["measure", "predict", "predict from a list", "weights of tensors", "update", "a split for a rule"],
+)
+def test_what_a_trainer_cannot_take_is_refused_with_the_way_out(call: Callable[[], Any], word: str) -> None:
+    with pytest.raises(ep.InputError, match=word):
+        call()
+
+
+def test_a_trainer_takes_the_weights_from_the_state_of_a_training() -> None:
+    v = (ROWS, ONE_HOT)
+    assert TRAINER.measure(STATE, v) == TRAINER.measure(THETA, v)
+    np.testing.assert_array_equal(TRAINER.predict(STATE, v), TRAINER.predict(THETA, v))
+    np.testing.assert_array_equal(TRAINER.settle(STATE, v)["output"], TRAINER.settle(THETA, v)["output"])
 
 
 def test_an_activation_has_a_name() -> None:
@@ -322,6 +399,9 @@ def test_a_file_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None
         ep.save(tmp_path / "none" / "net.safetensors", TRAINER, THETA)
     with pytest.raises(ep.InputError, match="give the Trainer"):
         ep.save(tmp_path / "net.safetensors", F, THETA)  # pyright: ignore[reportArgumentType]
+    (tmp_path / "net.pt").write_bytes(b"PK\x03\x04 of torch")
+    with pytest.raises(ep.InputError, match="or no safetensors file"):
+        ep.load(tmp_path / "net.pt")
 
 
 # ---- records for others ----

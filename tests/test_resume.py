@@ -321,6 +321,20 @@ def test_a_signal_saves_where_it_was_and_tells_how_to_go_on(
     assert outcome(folder) == whole
 
 
+def test_a_signal_while_pictures_are_drawn_says_what_is_saved_and_how_to_get_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("eqprop.cli.train.draw", lambda *_: signal.raise_signal(signal.SIGTERM))
+        assert run(*TRAIN, "--run-dir", folder) == 128 + signal.SIGTERM
+    said = f"the trained network is saved in {folder}, and what is left is to draw it"
+    assert f"terminated: {said}; go on with `eqprop train --resume {folder}`" in capsys.readouterr().err
+    assert not (folder / "learning_curve.png").exists()
+    assert run("train", "--resume", folder) == 0
+    assert (folder / "learning_curve.png").exists()
+
+
 @pytest.mark.usefixtures("piecemeal")
 def test_an_interrupt_that_got_lost_is_heeded_at_the_next_piece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

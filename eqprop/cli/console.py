@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +17,7 @@ out = Console()
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """The result of a training run or an evaluation, as a table."""
-    table = Table(title=f"{result['dataset']}, {result['net']}", title_justify="left")
+    table = Table(title=f"{Path(result['dataset']).name}, {result['net']}", title_justify="left")
     table.add_column("")
     table.add_column("error", justify="right")
     for name, part in (("training", "train"), ("validation", "valid"), ("test", "test")):

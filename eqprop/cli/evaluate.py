@@ -45,7 +45,7 @@ def draw(run: Run, examples: data.Dataset, predicted: np.ndarray) -> Path:
     """Draw the confusion matrix of the test set in the run's folder, and return where."""
     from eqprop import plots  # matplotlib takes its time to load
 
-    title = f"{examples.name}, test set"
+    title = f"{Path(examples.name).name}, test set"
     figure = plots.confusion_matrix(examples.test.labels, predicted, examples.classes, title=title)
     path = run.folder / "confusion_matrix.png"
     write_figure(path, figure)

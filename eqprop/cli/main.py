@@ -64,6 +64,10 @@ def main(args: list[str] | None = None) -> int:
                 warnings.showwarning = _show
                 keep_programs(cache_folder("programs"))
                 parse(args).run()
+        except SystemExit as end:  # the parser names the help of all commands
+            if end.code and args[0] in COMMANDS:
+                screen.print(f"all options of it: eqprop {args[0]} --help", markup=False, highlight=False)
+            raise
         except InputError as error:
             return explain("error", error, 2)
         except DivergedError as error:
@@ -123,8 +127,9 @@ def _show(message: Warning | str, *_: object) -> None:
 def explain(word: str, reason: object, status: int) -> int:
     """Say on stderr what happened and why; return the exit status."""
     with suppress(OSError):  # the terminal may be gone
-        screen.print(f"[bold red]{word}:[/]", end=" ")
-        screen.print(_printable(reason), markup=False, highlight=False, soft_wrap=True)
+        said = _printable(reason)
+        screen.print(f"[bold red]{word}{':' if said else ''}[/]", end=" ")
+        screen.print(said, markup=False, highlight=False, soft_wrap=True)
     return status
 
 

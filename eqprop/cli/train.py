@@ -1,6 +1,7 @@
 """`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
 import shlex
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from eqprop.cli.folders import fresh_folder
 from eqprop.cli.parallel import ParallelOptions
 from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
-from eqprop.errors import InputError
+from eqprop.errors import InputError, LearningWarning
 from eqprop.progress import TrainingBar
 from eqprop.store import Follower, Run
 from eqprop.store.atomic import write_figure
@@ -120,7 +121,9 @@ class Train:
                 trained = perform(setup, run, checkpoint_seconds=self.output.checkpoint_seconds, observe=observe)
             state = trained.state._replace(theta=jax.tree.map(whole, trained.state.theta))
             if together.first:
-                self._tell(run, trained._replace(state=state))
+                before = f"the trained network is saved in {run.folder}, and what is left is to draw it; "
+                with resumable(self._resume(run.folder), run.folder, before):
+                    self._tell(run, trained._replace(state=state))
 
     def _again(self, folder: Path | None) -> str:
         """How to go on with the run in a folder, in words."""
@@ -141,7 +144,15 @@ class Train:
         if experiment.convolves:  # an image that it does not fit is refused before it is fetched
             experiment.assemble(*experiment.widths(data.outline(self.dataset)))
         examples = data.load(self.dataset, self.output.data_dir, self.learning.valid, screen.print)
-        return experiment.build(examples, mesh)
+        setup = experiment.build(examples, mesh)
+        if self.learning.batch_size > len(setup.train):
+            warnings.warn(
+                f"batch_size={self.learning.batch_size} is more than the {len(setup.train)} training examples, so an "
+                "epoch is one update: give a smaller --batch-size",
+                LearningWarning,
+                stacklevel=1,
+            )
+        return setup
 
     def _tell(self, run: Run, trained: Trained) -> None:
         """Draw, and print what came of it."""

@@ -5,26 +5,28 @@ of NumPy (.npy), or in that of MNIST (IDX, not compressed). Names begin with the
 
     train-x-000.npy  train-y-000.npy  train-x-001.npy  train-y-001.npy  …  test-x.npy  test-y.npy  classes.txt
 
-Inputs are bytes, which are divided by 255, or numbers, as they are; their first axis counts examples. Classes are whole
-numbers from 0. `classes.txt` may name them, one a line.
+Inputs are bytes, which are divided by 255, or numbers, as they are; their first axis counts examples, and channels are
+the last. Classes are whole numbers from 0, each with training examples, or with its name in `classes.txt`, one a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import CHECKED, is_iterable, short
 from eqprop.compile import compiled
 from eqprop.data.shards import Shards
-from eqprop.data.splits import Split
+from eqprop.data.splits import Split, require_several
 from eqprop.errors import InputError
 from eqprop.store.reading import read_bytes
 from eqprop.train import OnDisk
@@ -32,6 +34,8 @@ from eqprop.train.feed import Augment
 from eqprop.types import Data
 
 PIECE = 10_000  # examples that are in memory at once where all are asked for
+PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
+CHANNELS = (1, 3, 4)  # that images have: grey, colours, colours and opacity
 
 
 class Decode(eqx.Module):
@@ -71,6 +75,7 @@ class FiledSplit:
 
     def __getitem__(self, rows: slice) -> FiledSplit:
         """The examples of a slice, still in their files."""
+        require_several(rows)
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise InputError(f"a step of {step}: examples in files can be taken one after the other only")
@@ -150,14 +155,18 @@ def read_part(folder: Path, part: str) -> tuple[Shards, Shards]:
         raise InputError(f"{folder} is no folder: give a data set, or a folder with {part}-x.npy and {part}-y.npy")
     x, y = (sorted(path for path in folder.glob(f"{part}-{kind}*") if path.is_file()) for kind in "xy")
     if not x or not y:
+        pictures = any(path.suffix.lower() in PICTURES for path in islice(folder.rglob("*"), 10_000))
+        remedy = "; pictures are not read: make arrays of them, as docs/large-data.md shows" if pictures else ""
         raise InputError(
-            f"{folder} has no {part}-{'y' if x else 'x'}….npy: inputs are {part}-x….npy, classes {part}-y….npy"
+            f"{folder} has no {part}-{'y' if x else 'x'}….npy: inputs are {part}-x….npy, classes {part}-y….npy{remedy}"
         )
     inputs, targets = Shards(x), Shards(y)
     if len(inputs) != len(targets):
         raise InputError(
             f"{folder} has {len(inputs)} inputs and {len(targets)} classes for {part}: one for each is needed"
         )
+    if not len(inputs):
+        raise InputError(f"{x[0]} has no rows: save an array whose first axis counts examples, with at least one")
     whole = np.issubdtype(inputs.dtype, np.integer)
     if (whole and inputs.dtype != np.uint8) or not (whole or np.issubdtype(inputs.dtype, np.floating)):
         raise InputError(f"{x[0]} has values of the type {inputs.dtype}: save bytes (uint8), or float32")
@@ -169,24 +178,54 @@ def read_part(folder: Path, part: str) -> tuple[Shards, Shards]:
 
 
 def read_classes(folder: Path, targets: Shards) -> tuple[str, ...]:
-    """The names of the classes: those of classes.txt, or the numbers that there are."""
-    least, most = 0, 0
+    """The names of the classes: those of classes.txt, or the numbers of those that the training examples have."""
+    found: set[int] = set()
     for start in range(0, len(targets), 2**20):
-        some = targets[start : start + 2**20]
-        least, most = min(least, int(some.min())), max(most, int(some.max()))
+        found |= {*np.unique(targets[start : start + 2**20]).tolist()}
+    least, most, named = min(found), max(found), folder / "classes.txt"
     if least < 0:
         raise InputError(f"{folder} has the class {least}: classes are counted from 0")
-    named = folder / "classes.txt"
-    lines = read_bytes(named).decode().splitlines() if named.exists() else map(str, range(most + 1))
-    names = tuple(name.strip() for name in lines if name.strip())
-    if most >= len(names):
-        raise InputError(f"{folder} has the class {most}, but {named} names {len(names)}: name all, from 0 on")
-    return names
+    if named.exists():
+        names = tuple(name.strip() for name in read_bytes(named).decode().splitlines() if name.strip())
+        if most >= len(names):
+            raise InputError(f"{folder} has the class {most}, but {named} names {len(names)}: name all, from 0 on")
+        return names
+    if len(found) <= most:
+        none = next(number for number in range(most) if number not in found)
+        raise InputError(
+            f"{folder} has classes up to {most}, and no training example of class {none}: count classes from 0 without "
+            f"a gap, or name all {most + 1} of them in {named}, one a line"
+        )
+    return tuple(map(str, range(most + 1)))
+
+
+def check_tested(folder: Path, targets: Shards, classes: int) -> None:
+    """Refuse test examples of classes that there are none of."""
+    values = targets[:]
+    if len(odd := np.flatnonzero((values < 0) | (values >= classes))):
+        raise InputError(
+            f"{folder} has the class {values[odd[0]]} in test example {odd[0]}, and training has classes from 0 to "
+            f"{classes - 1}: give examples of it to train on, or leave it out"
+        )
+
+
+def check_bytes(folder: Path, inputs: Shards, decoded: np.ndarray) -> None:
+    """Refuse bytes that are 0 and 1, as masks are, where bytes are divided by 255."""
+    if np.issubdtype(inputs.dtype, np.integer) and 0 < np.max(decoded, initial=0) < 1.5 / 255:
+        raise InputError(
+            f"the test inputs in {folder} are bytes of 0 and 1, and bytes are divided by 255: save them as np.float32"
+        )
 
 
 def input_shape(inputs: Shards) -> tuple[int, ...]:
-    """The shape of one input."""
-    return inputs.shape[1:] or (1,)
+    """The shape of one input; refused if it looks like an image whose channels come first."""
+    shape = inputs.shape[1:] or (1,)
+    if len(shape) == 3 and shape[0] in CHANNELS and shape[2] not in CHANNELS and min(shape[1:]) > max(CHANNELS):
+        raise InputError(
+            f"{inputs.files[0].path} has images of the shape {shape}, whose channels come first, and here they come "
+            "last: save np.moveaxis(x, 1, -1)"
+        )
+    return shape
 
 
 def flat(inputs: Shards, classes: int) -> Decode:
@@ -194,15 +233,22 @@ def flat(inputs: Shards, classes: int) -> Decode:
     return Decode((prod(input_shape(inputs)),), classes)
 
 
-def write_part(folder: str | Path, part: str, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> int:
+def write_part(
+    folder: str | Path, part: str, pieces: Annotated[Iterable[tuple[np.ndarray, np.ndarray]], CHECKED]
+) -> int:
     """Write (inputs, classes) after (inputs, classes) as files of a part, `train` or `test`; returns their number.
 
     The folder is a data set for `eqprop train FOLDER` and `eqprop.data.load` once it has both parts.
     """
+    remedy = "give pairs of inputs and classes, as [(x, y)]"
+    if not is_iterable(pieces):
+        raise InputError(f"pieces={short(pieces)}: {remedy}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     count = -1
-    for count, (x, y) in enumerate(pieces):
-        for kind, values in (("x", x), ("y", y)):
+    for count, piece in enumerate(pieces):
+        if not isinstance(piece, tuple | list) or len(piece) != 2:
+            raise InputError(f"pieces: number {count} is {short(piece)}: {remedy}")
+        for kind, values in zip("xy", piece, strict=True):
             np.save(folder / f"{part}-{kind}-{count:05d}.npy", np.ascontiguousarray(values), allow_pickle=False)
     return count + 1

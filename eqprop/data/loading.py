@@ -90,16 +90,19 @@ def load_folder(name: str, folder: Folder | None, valid: int | None) -> Dataset:
         raise InputError(f"{name} is a folder already: leave {os.fspath(folder)!r} (--data-dir, folder=) out")
     train, test = (files.read_part(Path(name), part) for part in ("train", "test"))
     classes = files.read_classes(Path(name), train[1])
+    files.check_tested(Path(name), test[1], len(classes))
     if files.input_shape(test[0]) != files.input_shape(train[0]):
         raise InputError(f"{name} has test inputs of another shape than those for training: make them alike")
     decode = files.flat(train[0], len(classes))
     whole, tested = (files.FiledSplit(*part, decode, 0, len(part[0])) for part in (train, test))
+    in_test = tested.in_memory()
+    files.check_bytes(Path(name), test[0], in_test.x)
     kept = len(whole) - check_valid(valid, min(len(whole) // 10, MOST_VALID), len(whole))
     return Dataset(
         name,
         train=whole[:kept],
         valid=whole[kept:].in_memory(),
-        test=tested.in_memory(),
+        test=in_test,
         shape=files.input_shape(train[0]),
         classes=classes,
     )

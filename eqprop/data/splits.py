@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -99,6 +99,7 @@ class Split:
 
     def __getitem__(self, rows: slice | np.ndarray) -> Split:
         """The examples of a slice (without copying) or of an index array."""
+        require_several(rows)
         return Split(self.x[rows], self.y[rows])
 
 
@@ -152,6 +153,12 @@ class Dataset:
         whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
         kept = len(whole) - check_valid(valid, valid, len(whole))
         return replace(self, train=whole[:kept], valid=whole[kept:])
+
+
+def require_several(rows: Any) -> None:
+    """Refuse a number in the place of a slice: what it gave would have no axis that counts examples."""
+    if isinstance(rows, int | np.integer):
+        raise InputError(f"[{rows}] is one example, and a split has several: take [{rows}:{rows + 1}], or .x[{rows}]")
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -36,7 +36,8 @@ class Graph:
     synapses: pairs of layer names, which join all units of one with all of the other (a layer paired with itself: all
         its units with each other), or objects of any `Synapse`.
     clamped: the layer that holds the input x and never moves; all others form the state s.
-    activation: ρ, as eqprop.tanh or "tanh"; one for all layers, or one for each by name.
+    activation: ρ, as eqprop.tanh or "tanh"; one for all layers, or one for some by name, {"input": "identity"}: the
+        others keep the hard sigmoid.
 
     θ is {"W": {"pre-post": …}, "b": {layer: …}}. There is a bias for each channel of a layer, the last axis of its
     shape; in a vector every unit is a channel. Layered, skip-connected and fully connected networks differ in their
@@ -74,7 +75,10 @@ class Graph:
             raise InputError(f"a network needs a layer besides the clamped {self.clamped!r}: add an output layer")
         _check_synapses(self.synapses, shapes, self.clamped)
         if odd := sorted(self.rho.keys() ^ shapes.keys()):
-            raise InputError(f"activation for the layers {', '.join(self.rho)}: {odd[0]!r} is unknown or missing")
+            raise InputError(
+                f"activation for the layers {', '.join(self.rho)}: {odd[0]!r} is unknown or missing; "
+                f"the layers are {', '.join(shapes)}"
+            )
 
     @classmethod
     def layered(cls, *sizes: Size, activation: Activations = hard_sigmoid) -> Self:
@@ -89,6 +93,11 @@ class Graph:
             >>> theta = net.init(jax.random.key(0))
             >>> {synapse: w.shape for synapse, w in theta["W"].items()}
             {'input-hidden': (784, 500), 'hidden-output': (500, 10)}
+
+        Inputs of any range, as standardised features, take another activation:
+
+            >>> ep.Hopfield.layered(4, 3, 2, activation={"input": "identity"}).rho["input"].name
+            'identity'
         """
         names = layer_names(sizes)
         return cls(dict(zip(names, sizes, strict=True)), pairwise(names), activation=activation)
@@ -291,12 +300,15 @@ class Graph:
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
+        if x.dtype == np.uint8 and len(x) > 1 and np.max(x, initial=0) == 1:  # one image may be black
+            raise InputError(
+                "x has bytes of 0 and 1, and bytes are divided by 255: give x.astype(np.float32) to keep them, "
+                "or, of images that are black, x / np.float32(255)"
+            )
         x = unit_range(x)
         if len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) != shape:
             return np.moveaxis(np.asarray(x), 1, -1)
-        if len(given[1:]) == len(shape) == 3:  # an image with an image's axes is not folded into another
-            return x
-        return x.reshape(-1, *shape) if prod(given[1:]) == prod(shape) else x
+        return x.reshape(-1, *shape) if _same_rows(given[1:], shape) else x
 
     @property
     def input_shape(self) -> Shape:
@@ -310,7 +322,7 @@ class Graph:
         """
         if jnp.shape(x) == self.input_shape:
             raise InputError(f"x of shape {jnp.shape(x)} is one example: give x[None], for the first axis counts them")
-        self._check_shape(jnp.shape(x)[1:])
+        self._check_shape(jnp.shape(x)[1:], jnp.shape(x)[:1])
         values = np.asarray(x)
         largest = max(float(np.max(values, initial=0)), -float(np.min(values, initial=0)))
         image = len(dict(self.layers)[self.clamped]) == 3
@@ -325,22 +337,38 @@ class Graph:
         if least < low - BEYOND * (rho.high - rho.low) or most > high + BEYOND * (rho.high - rho.low):
             raise InputError(
                 f"inputs go from {least:g} to {most:g}, and {rho.name} of the input hears nothing outside of "
-                f"[{low:g}, {high:g}]: scale them to it (bytes: x / 255), or take another activation for the input"
+                f"[{low:g}, {high:g}]: scale them to it (bytes: x / 255), or take another activation for the input, "
+                f"as activation={{{self.clamped!r}: 'identity'}}"
             )
 
-    def _check_shape(self, given: Shape) -> None:
-        """Refuse an input of another shape than that of its layer, and say what may have happened."""
-        shape = self.input_shape
+    def _check_shape(self, given: Shape, count: Shape = ()) -> None:
+        """Refuse an input of another shape than that of its layer, and say what may have happened.
+
+        count: the axis before it, which counts the examples of a batch.
+        """
+        shape, axis = self.input_shape, len(count)
         if given == shape:
             return
         fits = f"an input of shape {given} does not fit layer {self.clamped!r} of {_times(shape)} units"
-        if len(given) == len(shape) == 3 and given == (shape[2], *shape[:2]):
-            raise InputError(f"{fits}: channels come last; give np.moveaxis(x, 1, -1)")
-        if prod(given) == prod(shape):
-            way = "flatten it" if len(shape) == 1 else "it is flattened" if len(given) == 1 else "the axes differ"
+        if not count and given[1:] == shape:
             raise InputError(
-                f"{fits}: {way}; give x.reshape({', '.join(map(str, (-1, *shape)))}), or let eqprop.examples do so"
+                f"{fits}: F is for one example; give x[0], or several to a relaxation, a rule or a trainer"
             )
+        if len(given) == len(shape) == 3 and given == (shape[2], *shape[:2]):
+            raise InputError(f"{fits}: channels come last; give np.moveaxis(x, {axis}, -1)")
+        if _same_rows(given, shape):
+            way = "flatten it" if len(shape) == 1 else "it is flattened" if len(given) == 1 else "the axes differ"
+            rows = ", ".join(map(str, (*(-1 for _ in count), *shape)))
+            examples = ", or let eqprop.examples do so" if count else ""
+            raise InputError(f"{fits}: {way}; give x.reshape({rows}){examples}")
+        if given[:2] == shape[1::-1] and prod(given) == prod(shape):
+            raise InputError(f"{fits}: height and width are exchanged; give np.swapaxes(x, {axis}, {axis + 1})")
+        image = (*count, *given) if given == count else given
+        if len(image) > 1:
+            way = (
+                f", and the layer {prod(shape)}: resize it" if len(shape) == 1 else f": give images of {_times(shape)}"
+            )
+            raise InputError(f"{fits}: an image of {_times(image)} has {prod(image)} numbers{way}")
         raise InputError(fits)
 
     def require_forward(self) -> None:
@@ -361,7 +389,8 @@ def layer_names(sizes: tuple[int, ...]) -> list[str]:
 
 def _activations(given: Rho | Mapping[str, Rho], shapes: Mapping[str, Shape]) -> tuple[Any, ...]:
     """The activation of each layer."""
-    each = given if isinstance(given, Mapping) else dict.fromkeys(shapes, given)
+    some = isinstance(given, Mapping)
+    each = dict.fromkeys(shapes, hard_sigmoid if some else given) | (dict(given) if some else {})
     each = {layer: ACTIVATIONS.get(rho, rho) if isinstance(rho, str) else rho for layer, rho in each.items()}
     for layer, rho in each.items():
         if not isinstance(rho, Activation):
@@ -383,6 +412,12 @@ def _common(bounds: dict[str, float]) -> float | dict[str, float]:
     """One bound for all layers where they agree."""
     first, *more = bounds.values()
     return first if all(bound == first for bound in more) else bounds
+
+
+def _same_rows(given: Shape, shape: Shape) -> bool:
+    """Whether the numbers of an input come in the order of the layer: as a vector, or with its sides."""
+    sides, wanted = ([side for side in of if side != 1] for of in (given, shape))
+    return prod(given) == prod(shape) and (len(given) < 2 or len(shape) < 2 or sides == wanted)
 
 
 def _times(shape: Shape) -> str:
@@ -431,9 +466,11 @@ def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], cla
 
 def _stacked(x: Sequence[Any]) -> np.ndarray:
     """One array of the examples in a list."""
+    if not len(x):
+        raise InputError("x has no examples: give one array, whose first axis counts them")
     shapes = dict.fromkeys(np.shape(one) for one in x)
     if len(shapes) != 1:
-        told = ", ".join(map(str, [*shapes][:3])) or "none at all"
+        told = ", ".join(map(str, [*shapes][:3]))
         raise InputError(
             f"x has examples of {len(shapes)} shapes, {told}: give one array, or a list of arrays of one shape"
         )

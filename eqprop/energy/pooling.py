@@ -48,7 +48,7 @@ class Pooling(abc.ABC):
         if side % self.window:
             raise InputError(
                 f"pooling windows of {self.window} pixels do not divide a side of {side}: "
-                "take fewer layers, or another kernel, padding or window"
+                "take fewer layers, another kernel, padding or window, or pool=None and stride=2 (--pool none)"
             )
         return side // self.window
 

@@ -338,7 +338,7 @@ class Resistive(Graph, Energy, Blockwise):
         """Conductances in their range, from `least` to `most`; what else is in θ stays."""
         return theta | {"W": {name: jnp.clip(g, self.least, self.most) for name, g in theta["W"].items()}}
 
-    def _check_shape(self, given: Shape) -> None:
+    def _check_shape(self, given: Shape, count: Shape = ()) -> None:
         if given != (self.inputs_expected,):
             raise InputError(f"an input of shape {given} does not fit a circuit of {self.inputs_expected} inputs")
 

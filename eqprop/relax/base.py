@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from eqprop.boundary import entrance, require_whole, short
@@ -178,9 +179,11 @@ def check_batch(F: System, v: Data, s: State) -> None:
 
 
 def require_rows(name: str, tree: PyTree) -> None:
-    """Refuse single numbers where arrays of examples are wanted, as those that a list is made of."""
+    """Refuse what is no array of examples, and single numbers, as those that a list is made of."""
     for leaf in jax.tree.leaves(tree):
-        if not jnp.ndim(leaf):
+        if not isinstance(leaf, np.ndarray | jax.Array) and not np.isscalar(leaf):
+            raise InputError(f"{name} has {short(leaf)}: give arrays of numbers, of a data.Split its `v`")
+        if not np.ndim(leaf):
             raise InputError(f"{name} has the single number {short(leaf)}: give arrays, the first axis counts examples")
 
 

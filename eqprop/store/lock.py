@@ -55,7 +55,8 @@ def require_empty(folder: Path) -> None:
     """
     halves = [*folder.glob(".*.json.*.part")]
     if {*folder.iterdir()} - {*halves, folder / NAME}:
-        raise InputError(f"the folder {folder} is not empty: choose another, or go on with --resume {folder}")
+        again = f"go on with --resume {folder}, in Python by eqprop.Run.open({str(folder)!r})"
+        raise InputError(f"the folder {folder} is not empty: choose another, or {again}")
     for half in halves:
         half.unlink()
 

@@ -1,7 +1,7 @@
 """A trained network in one file: what it is, how it settles, and its weights."""
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from eqprop.store.schema import fitted
 from eqprop.store.spec import Unwritable, described, rebuilt
 from eqprop.total import examples
 from eqprop.train import Trainer, TrainState
+from eqprop.train.trainer import weights_of
 from eqprop.tree import named
 from eqprop.types import Array, Theta
 
@@ -37,7 +38,7 @@ def predict(trainer: Given, theta: Theta | TrainState, x: Any) -> Array:
         (3, 2)
     """
     _check(trainer)
-    return trainer.predict(_weights(theta), examples(trainer.F, x))
+    return trainer.predict(weights_of(theta), examples(trainer.F, x))
 
 
 def save(
@@ -60,7 +61,7 @@ def save(
         raise InputError(
             f"path={str(path)!r} is a folder: give the name of a file, as {str(path / 'network.safetensors')!r}"
         )
-    arrays = jax.tree.map(jnp.asarray, _weights(theta))  # a part may be a number
+    arrays = jax.tree.map(jnp.asarray, weights_of(theta))  # a part may be a number
     checkpoint.save(path, arrays, told(trainer, arrays) | {"notes": notes or {}})
 
 
@@ -133,10 +134,6 @@ def _rebuilt_weights(path: Path, told: Any, arrays: dict[str, Any]) -> Theta:
 def _check(trainer: Trainer) -> None:
     if not isinstance(trainer, Trainer):
         raise InputError(f"trainer={type(trainer).__name__}: give the Trainer, and then the weights")
-
-
-def _weights(theta: Theta | TrainState) -> Theta:
-    return cast(TrainState, theta).theta if isinstance(theta, TrainState) else theta
 
 
 def _none(*_: Any, **__: Any) -> Any:

@@ -167,7 +167,9 @@ class Run:
         """θ as last saved, and the number of epochs it was trained for."""
         path = self.folder / "weights.safetensors"
         if not path.exists():
-            raise InputError(f"{self.folder} has no weights yet: train it first, with --resume {self.folder}")
+            raise InputError(
+                f"{self.folder} has no weights yet: train it first, with --resume {self.folder}, or save it"
+            )
         theta, notes = checkpoint.load(path, like, WeightNotes)
         check_finite(path, theta)
         return theta, notes.epochs

@@ -142,6 +142,7 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
 def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
     example = jax.tree.map(lambda a: a[0], v)
     start = jax.tree.map(lambda a: a[0], trainer.rest(1))
+    trainer.F.check_data(v)  # first, as it knows that there are several
     try:
         jax.eval_shape(trainer.F if trainer.F.conservative else trainer.F.force, theta, example, 0.0, start)
     except InputError:
@@ -156,7 +157,6 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
     allowed = jax.eval_shape(trainer.F.project, theta)
     if jax.tree.map(jnp.shape, allowed) != jax.tree.map(jnp.shape, theta):
         raise InputError(f"project gave {summary(allowed)} for θ, which is {summary(theta)}: it must give such a θ")
-    trainer.F.check_data(v)
     trainer.rule.check_at(trainer.F, theta, v, trainer.rest(1))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -25,6 +25,12 @@ from eqprop.tree import named, summary
 from eqprop.types import Array, Count, Data, HowMany, Key, Metric, State, Theta, Weight
 
 MOVING = 0.25  # of the largest unit of a state: with a residual above that, the state is still on its way
+
+
+FROM_FEED = (
+    "take those of eqprop.Shuffled((x, y), 20).epoch(key), or of (x, y) from a loader of your own, those of "
+    "eqprop.Iterated(make, batches, batch_size).epoch(key)"
+)
 
 
 class TrainState(NamedTuple):
@@ -137,14 +143,14 @@ class Trainer(eqx.Module):
         return advance(self, state, feed, batches)
 
     @entrance
-    def measure(self, theta: Theta, v: Data, block: Count = 1000) -> dict[str, float]:
+    def measure(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> dict[str, float]:
         """The cost and the metrics at the free fixed points, averaged over all examples."""
-        return self._settle_all(theta, self._checked(v), None, block)[0]
+        return self._settle_all(weights_of(theta), self._checked(v), None, block)[0]
 
     @entrance
-    def settle(self, theta: Theta, v: Data, block: Count = 1000) -> State:
+    def settle(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> State:
         """The free fixed points of all examples, at which `measure` measures; targets may be None."""
-        v = self._checked(v)
+        theta, v = weights_of(theta), self._checked(v)
         examples, settled = len(jax.tree.leaves(v)[0]), []
         for first in range(0, examples, block):
             part = pad_rows(rows_of(v, first, block), block)
@@ -152,9 +158,9 @@ class Trainer(eqx.Module):
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
 
     @entrance
-    def predict(self, theta: Theta, v: Data, block: Count = 1000) -> Array:
+    def predict(self, theta: Theta | TrainState, v: Data, block: Count = 1000) -> Array:
         """The outputs at the free fixed points of all examples."""
-        v = self._checked(v)
+        theta, v = weights_of(theta), self._checked(v)
         return jax.vmap(self.F.predict, in_axes=(None, 0, 0))(theta, v, self.settle(theta, v, block))
 
     @entrance
@@ -170,6 +176,8 @@ class Trainer(eqx.Module):
     def _checked(self, v: Data) -> Data:
         require_traceable(self.F, "a Trainer that measures or predicts")
         v = checked(v)
+        if not len(jax.tree.leaves(v)[0]):
+            raise InputError("v has no examples: give at least one")
         self.F.check_data(v)
         return v
 
@@ -187,7 +195,20 @@ class Trainer(eqx.Module):
                 settled.append(jax.tree.map(lambda a, n=count: a[:n], s))
         if particles is not None:
             particles = jax.tree.map(lambda *parts: jnp.concatenate(parts), *settled)
-        return {name: total / max(examples, 1) for name, total in totals.items()}, particles
+        return {name: total / examples for name, total in totals.items()}, particles
+
+
+@runtime_checkable
+class HasWeights(Protocol):
+    """What has weights θ, as the state of a training."""
+
+    @property
+    def theta(self) -> Theta: ...
+
+
+def weights_of(theta: Theta | TrainState) -> Theta:
+    """θ itself, or that of the state of a training."""
+    return theta.theta if isinstance(theta, HasWeights) else theta
 
 
 def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> TrainState:
@@ -205,7 +226,7 @@ def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> Tr
     return state
 
 
-def update(trainer: Trainer, state: TrainState, batch: Batch) -> TrainState:
+def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, FROM_FEED]) -> TrainState:
     """One minibatch: settle, learn, change θ; for loops of your own. It is compiled if F can be.
 
     >>> import eqprop as ep
