@@ -34,11 +34,14 @@ class Own(ep.Energy, ep.Blockwise, eqx.Module):
     """An energy of one layer, whose bound on its curvature is what it is given."""
 
     bound: Any = None
-    blocks = (("output",),)
 
     @property
     def space(self) -> ep.Space:
         return ep.Space({"output": 2})
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        return (("output",),)
 
     def __call__(self, theta: Any, x: Any, s: Any) -> Any:
         return jnp.sum((s["output"] - theta["A"] @ x) ** 2) / 2
@@ -201,7 +204,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a curvature in no dict": (
         lambda: settle_own(1.0),
-        "curvature of the energy gave no dict: it must give a dict",
+        "curvature of the energy gave no dict of layers: it must",
     ),
     "a curvature of other layers": (
         lambda: settle_own({"hidden": 1.0}),

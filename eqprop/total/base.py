@@ -274,9 +274,10 @@ def need(F: System, ability: type[Ability], who: str, remedy: str) -> Ability:
 
 def by_layer(name: str, given: Any, layers: Iterable[str] = ()) -> dict[str, Any]:
     """What a method of the user gave for `layers`, refused if it is no dict or lacks one of them."""
-    known = sorted(given) if isinstance(given, dict) else None
-    if known is None or (lacking := [layer for layer in layers if layer not in known]):
-        found = "no dict" if known is None else f"{known} without {lacking[0]!r}"
+    known = given if isinstance(given, dict) else {}
+    lacking = [layer for layer in layers if layer not in known]
+    if lacking or known is not given:
+        found = f"{sorted(known)} without {lacking[0]!r}" if known else "no dict of layers"
         raise InputError(f"{name} gave {found}: it must give a dict, with an entry for each of {[*layers]}")
     return given
 
@@ -317,8 +318,8 @@ def require_traceable(F: System, who: str) -> None:
     """Refuse a device, for what is compiled."""
     if not F.traceable:
         raise InputError(
-            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or by "
-            "the `fit` and `measure` of eqprop.bench"
+            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or in a "
+            "session by eqprop.bench.fit and eqprop.bench.measure"
         )
 
 
