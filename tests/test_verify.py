@@ -22,7 +22,7 @@ from eqprop.verification.base import at_most
 from eqprop.verification.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
 from eqprop.verification.divergence import GradientOfNothing
 from eqprop.verification.dynamics import Dynamics
-from eqprop.verification.health import _around, _minimum, words
+from eqprop.verification.health import _around, _given, _minimum, words
 from eqprop.verification.lemma import Envelope, Lemma
 from eqprop.verification.multiplier import Multiplier
 from eqprop.verification.order import Order
@@ -673,6 +673,11 @@ def deaf(theta: Any, v: Any, beta: Any, s: Any) -> Any:
     """A whole F that uses neither β nor θ."""
     x, y = v
     return jnp.sum((s - x[:2]) ** 2) / 2 + jnp.sum((s - y) ** 2)
+
+
+def test_a_network_whose_units_all_rest_at_a_bound_uses_its_arguments() -> None:
+    subject = SUBJECTS["pair of units"]()
+    assert _given(_around(subject, subject.s)).passed
 
 
 def test_an_F_that_uses_neither_beta_nor_theta_does_not_pass() -> None:

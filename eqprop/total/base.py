@@ -318,8 +318,8 @@ def require_traceable(F: System, who: str) -> None:
     """Refuse a device, for what is compiled."""
     if not F.traceable:
         raise InputError(
-            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or in a "
-            "session by eqprop.bench.fit and eqprop.bench.measure"
+            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or in "
+            "a session by eqprop.bench.fit and eqprop.bench.measure"
         )
 
 

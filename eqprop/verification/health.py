@@ -158,7 +158,10 @@ def _look(F: System, theta: Theta, v: Data, s: State, points: Array) -> tuple[Ar
 def _given(around: Around) -> Check:
     """Whether F uses β and θ at all: without, every claim says 0 = 0."""
     subject = around.subject
-    points = jnp.asarray(np.concatenate([around.x[None], around.vectors(3)]))
+    anywhere = np.random.default_rng(0).normal(
+        size=(3, *around.x.shape)
+    )  # where all units rest at bounds, θ may be mute
+    points = jnp.asarray(np.concatenate([around.x[None], anywhere]))
     sizes = _used(subject.F, subject.theta, subject.v, subject.s, points)
     unused = [name for name, size in zip(("beta", "theta"), map(float, sizes), strict=True) if size == 0]
     advice = " ".join(f"∂F/∂{NAMES[name]} is 0 everywhere: does F use its argument {name}?" for name in unused)
