@@ -46,7 +46,15 @@ def test_what_holds_arrays_prints_a_line() -> None:
     assert repr(trace).startswith("<Trace: 2 examples, 3 steps, energy 0 → -")
     feed = ep.Shuffled(digits.train.v, 50)
     assert repr(feed) == "<Shuffled: 26 minibatches in an epoch>"
-    for thing in (digits, digits.test, state, trace, feed):
+    learned = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(3), ep.Block(3))(
+        F, state.theta, digits.test[:2].v, NET.rest(2)
+    )
+    assert repr(learned).endswith("235 numbers; states hidden 2×3, output 2×10: 26 numbers; phases free, nudged>")
+    assert repr(learned.phases["nudged"]).startswith(
+        "<Info: 2×2 settlings, up to 3 steps, 0 converged, residual up to "
+    )
+    jax.eval_shape(lambda info: bool(repr(info)) or None, learned.phases["free"])
+    for thing in (digits, digits.test, state, trace, feed, learned, learned.phases):
         assert len(repr(thing)) < 300 and "\n" not in repr(thing) and " at 0x" not in repr(thing)
 
 
