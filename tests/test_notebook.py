@@ -1,6 +1,7 @@
 """What a notebook shows: pictures of figures, and a line or a table for what would else be arrays."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,15 @@ def test_a_notebook_can_be_opened_elsewhere_where_the_project_has_an_address() -
         "first-energy", "https://github.com/a/b"
     )
     words = notebooks._words(
-        "[`Gradient`][eqprop.Gradient], [a page](x.md), [outside](https://a.b), ![p](q.png)"
+        "[`Gradient`][eqprop.Gradient], [a page](x.md#y), [another](../z.md), [a notebook](own-energy.md), [b](https://a.b)"
     ).source
-    assert words == "`Gradient`, a page, [outside](https://a.b), ![p](q.png)"
+    assert words == (
+        "`Gradient`, [a page](../tutorials/x.md#y), [another](../z.md), [a notebook](own-energy.ipynb), [b](https://a.b)"
+    )
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_links_in_a_notebook_lead_somewhere(name: str) -> None:
+    for _, source in sources(notebooks.made(name)):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", source):
+            assert (DOCS / "notebooks" / target).exists(), target
