@@ -10,10 +10,17 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-from jax._src import xla_bridge
 from jax.core import Tracer
 
 from eqprop.errors import InputError
+
+try:  # JAX has no public way to ask whether it has begun to compute
+    from jax._src.xla_bridge import backends_are_initialized
+except ImportError:  # a version that has it elsewhere: forked processes are not refused then
+
+    def backends_are_initialized() -> bool:
+        return False
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MAPS = Path("/proc/self/maps")
@@ -69,7 +76,7 @@ def check_process() -> None:
 
 def _in_child() -> None:
     global _forked
-    _forked = _forked or xla_bridge.backends_are_initialized()
+    _forked = _forked or backends_are_initialized()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks

@@ -40,7 +40,14 @@ class Cost(eqx.Module):
         """Targets of a batch in the form that C asks for, where they come in another; by default as they are.
 
         space: that of the states.
+
+        Whole numbers in a row are refused by default: only the cost can know whether they are labels.
         """
+        if isinstance(y, np.ndarray | jax.Array) and y.ndim == 1 and not jnp.issubdtype(y.dtype, jnp.inexact):
+            raise InputError(
+                f"y are {y.dtype} in a row, and the cost does not say whether it compares labels: give one-hot rows, "
+                "as np.eye(classes)[y], or values, as y.astype(float), or let an eqprop.Cost say in `take` what it asks"
+            )
         return y
 
     def init(self, key: Key, gain: Gain = 0.5) -> dict[str, Any]:
@@ -50,7 +57,18 @@ class Cost(eqx.Module):
     def misclassified(self, theta: Theta, v: tuple[Data, Array], s: State) -> Array:
         """A metric: 1 if the largest output is not where the target y of v = (x, y) is largest (section 5)."""
         _, y = v
-        return (jnp.argmax(self.predict(theta, s)) != jnp.argmax(y)).astype(jnp.float32)
+        outputs = self.predict(theta, s)
+        if jnp.shape(y) != outputs.shape:
+            raise InputError(
+                f"misclassified compares the outputs, of shape {outputs.shape}, with a target of shape {jnp.shape(y)}: "
+                "give one-hot targets, as np.eye(classes)[labels], or a metric of your own"
+            )
+        if outputs.size == 1:
+            raise InputError(
+                "misclassified asks which output is largest, and there is one: give two outputs, or for targets of 0 "
+                "and 1 the metric lambda theta, v, s: abs(F.predict(theta, v, s)[0] - v[1][0]) > 0.5"
+            )
+        return (jnp.argmax(outputs) != jnp.argmax(y)).astype(jnp.float32)
 
 
 class Curved(abc.ABC):

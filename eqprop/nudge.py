@@ -8,17 +8,23 @@ and every estimator of the gradient is one code path.
 """
 
 import abc
+import re
 from typing import Annotated, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
 
+from eqprop.compile import compiled
 from eqprop.errors import InputError
 from eqprop.total import System
-from eqprop.types import Array, Key, Strength
+from eqprop.types import Array, Data, Key, State, Strength, Theta
 
 LEAST = 8  # spacings of the numbers near 1; below, β is lost: at 0.05 in bfloat16 the gradient's cosine was 0.61
+BREAKING = re.compile(r"\b(abs|conj|real|imag|sign)\b")  # operations by which a function is not analytic, or may not be
+ROUNDING = 1e-3  # of a derivative: one that is off by more is not off by rounding
 
 
 class Nudge(eqx.Module):
@@ -40,6 +46,9 @@ class Nudge(eqx.Module):
 
     def check(self, F: System) -> None:
         """Refuse an F that the nudge cannot be used with."""
+
+    def check_at(self, F: System, theta: Theta, v: Data, s: State) -> None:
+        """Refuse an F of which a first example shows that the nudge cannot be used with it."""
 
     @property
     def strengths(self) -> dict[str, Any]:
@@ -128,9 +137,10 @@ class Asymmetric(Nudge):
 class Holomorphic(Nudge):
     """β_k = |β| e^{2πik/N}, w_k = e^{−2πik/N}/(N|β|): N points on a circle in the complex plane; error O(β^N).
 
-    By Cauchy's integral formula, for an F that is smooth (analytic) in s and β; the states become complex (Laborieux &
-    Zenke 2022). With N = 2 it is the symmetric nudge. A point of the lower half circle settles to the conjugate of
-    what its mirror image settles to; as the rule takes real parts, weights of the upper half are doubled instead.
+    By Cauchy's integral formula, for an F that is analytic in s and β: smooth, and without |·|, conjugates or real
+    parts in it, for the states become complex (Laborieux & Zenke 2022). With N = 2 it is the symmetric nudge. A point
+    of the lower half circle settles to the conjugate of what its mirror image settles to; as the rule takes real parts,
+    weights of the upper half are doubled instead.
     """
 
     points: int = eqx.field(default=6, static=True)
@@ -154,6 +164,16 @@ class Holomorphic(Nudge):
                 "take SoftmaxPool or AveragePool, or the symmetric nudge"
             )
 
+    def check_at(self, F: System, theta: Theta, v: Data, s: State) -> None:
+        """Refuse an F that is smooth for real states only, as ‖s‖² by |s|² or s·s̄ is."""
+        if not F.traceable or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((F, theta, v, s))):
+            return
+        if float(_unlike_complex(F, theta, v, s)) > ROUNDING:
+            raise InputError(
+                "the holomorphic nudge needs an analytic F, and this one is not: write it without abs, conj, vdot and "
+                "norm, as jnp.sum(e**2) for jnp.vdot(e, e), or take the symmetric nudge"
+            )
+
     def check_precision(self, precision: str) -> None:
         """Refuse any but the usual: there are no complex numbers of another."""
         raise InputError(
@@ -166,3 +186,26 @@ class Holomorphic(Nudge):
         count = jnp.where(jnp.abs(turn.imag) > 1e-6, 2, 1)  # with its mirror image
         radius = jnp.abs(self.beta)
         return radius * turn, count * turn.conj() / (self.points * radius)
+
+
+@compiled
+def _unlike_complex(F: System, theta: Theta, v: Data, s: State) -> Array:
+    """How far the derivative of F by β and s is from complex (Cauchy–Riemann), as a part of it; near one real state.
+
+    That of a weight i is to be i times that of a weight 1. Of a vector field it is that of the field. If no operation
+    could break it, nothing is computed.
+    """
+    v, s = jax.tree.map(lambda a: a[0], (v, s))
+    keys = iter(jax.random.split(jax.random.key(0), len(jax.tree.leaves(s))))
+    beside = jax.tree.map(lambda u: u + 0.3j * jax.random.normal(next(keys), u.shape, u.real.dtype), s)
+
+    def values(beta: Array, s: State) -> list[Array]:
+        found = F(theta, v, beta, s) if F.conservative else F.field(theta, v, beta, s)
+        return [value + 0j for value in jax.tree.leaves(found)]
+
+    given = (jnp.asarray(1 + 0.5j), beside)
+    if not BREAKING.search(str(jax.make_jaxpr(values)(*given))):
+        return jnp.zeros(())
+    found, back = jax.vjp(values, *given)
+    once, turned = (ravel_pytree(back([jnp.full_like(value, ct) for value in found]))[0] for ct in (1, 1j))
+    return jnp.linalg.norm(turned - 1j * once) / jnp.linalg.norm(once)

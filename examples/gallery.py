@@ -1,9 +1,9 @@
 """Every figure of `eqprop.plots`, from small networks that learn the digits: the pictures of docs/gallery.md.
 
-python examples/gallery.py [FOLDER]
+python examples/gallery.py [NAME …] [--out FOLDER]
 """
 
-import sys
+import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,15 @@ from eqprop.study.diagnosis import measure
 from eqprop.study.memory import Question as Capacities
 from eqprop.study.modes import different_modes
 from eqprop.study.stream import Turning
+
+parser = argparse.ArgumentParser(description="Draw the pictures of docs/gallery.md.")
+parser.add_argument("names", nargs="*", metavar="NAME", help="figures to keep, as `energy`; none: all")
+parser.add_argument("--out", type=Path, default=Path("docs/gallery"), help="folder for the pictures")
+asked = parser.parse_args()
+names = [name for name in plots.__all__ if name.islower() and name != "styled"]
+if unknown := [name for name in asked.names if name not in names]:
+    parser.error(f"there is no figure {unknown[0]!r}: choose among {', '.join(names)}")
+asked.out.mkdir(parents=True, exist_ok=True)
 
 HIDDEN, EPOCHS = 60, 6
 digits = ep.data.load("digits")
@@ -246,8 +255,7 @@ def precision() -> tuple[list[float], dict[str, dict[str, list[float]]]]:
     return residuals, row
 
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/gallery")
-folder.mkdir(parents=True, exist_ok=True)
 for name, figure in figures():
-    figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-    print(folder / f"{name}.png", flush=True)
+    if name in (asked.names or [name]):
+        figure.savefig(asked.out / f"{name}.png", dpi=110, metadata={"Software": None})
+        print(asked.out / f"{name}.png", flush=True)

@@ -1,6 +1,6 @@
-"""Which cases of a test `make test` runs, and which wait for `make test-slow`."""
+"""Which cases of a test wait for `make test-slow`, and lists that must name all there is."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
@@ -16,3 +16,9 @@ def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
 def slow(*values: Any) -> Any:
     """One case that is slow."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def nothing_missing(wanted: Iterable[str], there: Container[str], where: str) -> None:
+    """Fail with the names of what is wanted and not there; `where` begins the sentence."""
+    if missing := [name for name in wanted if name not in there]:
+        pytest.fail(f"{where}: {', '.join(missing)}", pytrace=False)

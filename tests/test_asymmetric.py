@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -232,3 +233,30 @@ def test_what_cannot_be_meant_is_refused() -> None:
         ep.DyadicEquilibriumPropagation(0.0)
     with pytest.raises(ep.InputError, match="no named layers"):
         ep.DyadicEquilibriumPropagation(0.1, DESCENT, DESCENT).check(PLAIN)
+
+
+class Field(ep.Energy):
+    """ds/dt = A x − s + s rolled, of which no energy is known."""
+
+    conservative = False
+
+    @property
+    def space(self) -> ep.Space:
+        return ep.Space({"output": 3})
+
+    def __call__(self, theta: Any, x: Any, s: Any) -> Any:
+        raise NotImplementedError
+
+    def field(self, theta: Any, x: Any, s: Any) -> Any:
+        return {"output": theta @ x - s["output"] + jnp.roll(s["output"], 1) / 2}
+
+
+def test_a_vector_field_that_says_no_energy_learns() -> None:
+    settle = ep.Gradient(100, tol=1e-6)
+    trainer = ep.Trainer(
+        ep.Total(Field(), ep.SquaredError()), ep.VectorField(free=settle, nudged=settle), optax.sgd(0.1)
+    )
+    feed = ep.Shuffled((np.eye(4), np.eye(3)[[0, 1, 2, 0]]), 4)
+    state = trainer.init(jnp.zeros((3, 4)), feed, jax.random.key(0))
+    _, history = ep.fit(trainer, state, feed, epochs=5)
+    assert history[-1]["train_cost"] < 0.9 * history[0]["train_cost"]

@@ -375,6 +375,7 @@ def test_a_device_that_cannot_be_made_safe_is_told_of() -> None:
         (lambda s: s.write({"W": {"other": np.zeros((1, 1))}}), "mind"),
         (lambda s: s.write({"W": {"input-output": np.zeros(2)}}), "shape"),
         (lambda s: bench.trainer(s, F, optax.sgd(1.0), ep.Symmetric()), "make them the same"),
+        (lambda s: bench.trainer(s, F, optax.sgd(1.0), eta=0.5, kind="spring"), "kind='spring' with eta=0.5"),
     ],
 )
 def test_what_a_device_cannot_do_is_refused_before_it_is_asked(ask: Callable[[Any], Any], said: str) -> None:

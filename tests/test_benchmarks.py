@@ -3,18 +3,20 @@
 import importlib.util
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks.__main__ import Name
+from benchmarks.__main__ import Name, main
 from benchmarks.apart import apart, one_core
 from benchmarks.report import Report, publish
 from benchmarks.settle import steps_to
 from benchmarks.timing import race, spread
 from eqprop.provenance import machine_and_versions
+from marks import nothing_missing
 
 
 def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
@@ -42,7 +44,14 @@ def test_steps_to_a_tolerance_are_counted_from_the_start() -> None:
 
 @pytest.mark.parametrize("name", Name.__args__)
 def test_every_benchmark_named_exists(name: str) -> None:
-    assert importlib.util.find_spec(f"benchmarks.{name}")
+    spec = importlib.util.find_spec(f"benchmarks.{name}")
+    assert spec and spec.origin
+    assert "\ndef run(short: bool" in Path(spec.origin).read_text(), f"benchmarks/{name}.py has no run(short)"
+
+
+def test_every_benchmark_says_what_it_measures() -> None:
+    told = re.findall(r"^    - (\w+): ", main.__doc__ or "", re.MULTILINE)
+    nothing_missing(Name.__args__, told, "benchmarks that the docstring of benchmarks.__main__.main does not name")
 
 
 def test_results_become_a_file_a_figure_and_a_section_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

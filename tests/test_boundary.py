@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -27,6 +28,58 @@ def settle(theta: Any = THETA, v: Any = (X, Y), beta: Any = 0.0, s: Any = None) 
 
 def flow(beta: Any = 0.5, times: Any = None) -> Any:
     return ep.Flow(2.0).trace(F, THETA, (X, Y), beta, NET.rest(4), times=times)
+
+
+class Own(ep.Energy, ep.Blockwise, eqx.Module):
+    """An energy of one layer, whose bound on its curvature is what it is given."""
+
+    bound: Any = None
+    blocks = (("output",),)
+
+    @property
+    def space(self) -> ep.Space:
+        return ep.Space({"output": 2})
+
+    def __call__(self, theta: Any, x: Any, s: Any) -> Any:
+        return jnp.sum((s["output"] - theta["A"] @ x) ** 2) / 2
+
+    def curvature(self, theta: Any, x: Any, s: Any, block: tuple[str, ...]) -> Any:
+        return self.bound
+
+
+class Device(ep.System):
+    """A system that is measured."""
+
+    traceable = False
+
+    def __call__(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def space(self) -> ep.Space:
+        return ep.Space((2,))
+
+
+def whole(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    return jnp.sum((s - theta["A"] @ v[0]) ** 2) / 2 + beta * jnp.sum((s - v[1]) ** 2)
+
+
+OWN = {"A": jnp.ones((2, 3))}
+
+
+def trainer_of(F: Any) -> ep.Trainer:
+    settle = ep.Gradient(3)
+    return ep.Trainer(F, ep.EquilibriumPropagation(ep.Symmetric(), settle, settle), optax.sgd(0.1))
+
+
+def fit_own(F: Any, theta: Any = OWN) -> Any:
+    trainer, feed = trainer_of(F), ep.Shuffled((X, Y), 2)
+    return ep.fit(trainer, trainer.init(theta, feed, jax.random.key(0)), feed, epochs=1)
+
+
+def settle_own(bound: Any) -> Any:
+    F = ep.Total(Own(bound), ep.SquaredError())
+    return ep.Block(3)(F, OWN, (X, Y), 0.0, F.space.rest(4))
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -121,6 +174,44 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ep.Langevin()(F, THETA, (X, Y), 0.0, jax.tree.map(lambda u: u.astype(jnp.bfloat16), NET.rest(4))),
         "Langevin draws no noise for states of type bfloat16",
     ),
+    "a field that would not be heard": (
+        lambda: type("Silent", (Own,), {"field": lambda self, theta, x, s: s}),
+        "Silent gives a `field`, and its states settle along it only where it also says `conservative = False`",
+    ),
+    "a field of a system that would not be heard": (
+        lambda: type("Mute", (ep.System,), {"field": lambda self, theta, v, beta, s: s}),
+        "Mute gives a `field`",
+    ),
+    "a class for a cost": (
+        lambda: ep.Total(Own(), ep.SquaredError),
+        "cost=SquaredError is a class: give SquaredError()",
+    ),
+    "outputs of other arguments": (
+        lambda: ep.system(whole, predict=lambda theta, s: s),  # pyright: ignore
+        "cannot be called as (theta, v, s)",
+    ),
+    "a projection of other arguments": (lambda: ep.system(whole, project=lambda: None), "called as (theta)"),  # pyright: ignore
+    "a projection to nothing": (
+        lambda: fit_own(ep.system(whole, space=ep.Space((2,)), project=lambda theta: None)),
+        "project gave : 0 numbers for θ, which is A 2×3: 6 numbers",
+    ),
+    "weights that lack a part": (
+        lambda: fit_own(ep.system(whole, space=ep.Space((2,))), {"B": jnp.ones((2, 3))}),
+        "F finds no 'A' in θ (B 2×3: 6 numbers)",
+    ),
+    "a curvature in no dict": (
+        lambda: settle_own(1.0),
+        "curvature of the energy gave no dict: it must give a dict",
+    ),
+    "a curvature of other layers": (
+        lambda: settle_own({"hidden": 1.0}),
+        "curvature of the energy gave ['hidden'] without 'output'",
+    ),
+    "a device to fit": (
+        lambda: fit_own(Device()),
+        "F=Device is not traceable: what is measured learns by eqprop.update",
+    ),
+    "a device to predict": (lambda: trainer_of(Device()).predict(OWN, (X, None)), "F=Device is not traceable"),
     "an order of complex numbers": (lambda: ep.relu6(jnp.ones(2, complex)), "relu6 of complex numbers"),
 }
 

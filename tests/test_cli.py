@@ -27,7 +27,7 @@ from eqprop.cli.train import OutputOptions, Train
 from eqprop.data import NAMES
 from eqprop.energy import Graph
 from eqprop.study import PRESETS, Experiment, evaluate, preset
-from marks import slow_but
+from marks import nothing_missing, slow_but
 
 PACKAGE = Path(eqprop.__file__).parent
 GROUPS = ("network", "cost", "settling", "learning", "images", "circuit", "devices")
@@ -459,7 +459,8 @@ def trained(of: Experiment) -> Any:
 
 
 def test_the_table_of_changes_is_complete() -> None:
-    assert CHANGES.keys() == OPTIONS.keys()
+    nothing_missing(OPTIONS, CHANGES, "options without a row in CHANGES")
+    nothing_missing(CHANGES, OPTIONS, "rows of CHANGES without an option")
 
 
 @pytest.mark.parametrize("name", slow_but(CHANGES, *(name for name in CHANGES if name not in RESISTIVE[:-1])))
@@ -481,6 +482,11 @@ def test_help_shows_the_defaults_of_the_network_that_is_asked_for(
     assert run("train", "digits", *words, "--help") == 0
     hidden = capsys.readouterr().out.split("--hidden")[1].split("--net")[0]
     assert shown in re.sub(r"[\s│]+", " ", hidden)
+
+
+def test_help_names_every_data_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "--help") == 0
+    nothing_missing(NAMES, capsys.readouterr().out, "the help of `dataset` in cli/train.py does not name")
 
 
 SWITCHES = [name for name, value in PRESETS["digits"].flat().items() if isinstance(value, bool)]

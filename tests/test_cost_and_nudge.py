@@ -1,6 +1,6 @@
 """Costs against formulas of others; nudges against the two sums that define them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -67,6 +67,14 @@ def test_an_example_is_misclassified_if_its_largest_output_is_elsewhere() -> Non
     assert cost.misclassified(THETA, (None, jnp.array([1.0, 0.0, 0.0])), S) == 1
 
 
+def test_misclassified_refuses_labels_and_a_single_output_of_which_none_is_largest() -> None:
+    cost, one = ep.SquaredError(), {"output": jnp.array([0.8])}
+    with pytest.raises(ep.InputError, match="one-hot"):
+        cost.misclassified(THETA, (None, jnp.array(2)), S)
+    with pytest.raises(ep.InputError, match="give two outputs"):
+        cost.misclassified(THETA, (None, jnp.array([0.0])), one)
+
+
 @pytest.mark.parametrize("kind", [ep.OneSided, ep.RandomSign, ep.Symmetric])
 @given(beta=st.floats(1e-3, 10) | st.floats(-10, -1e-3), seed=st.integers(0, 1000))
 def test_the_weights_of_a_nudge_sum_to_zero_and_pick_the_derivative(
@@ -100,3 +108,38 @@ def test_the_random_sign_is_either_with_equal_chance() -> None:
     signs = jnp.sign(jax.vmap(lambda key: ep.RandomSign(0.5)(key)[0][1])(keys))
     assert abs(signs.mean()) < 0.1  # three standard deviations
     assert set(np.unique(signs)) == {-1.0, 1.0}
+
+
+def bent(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """Smooth for real states, and not analytic: its cost has the conjugate of a complex state."""
+    x, y = v
+    return jnp.sum((s - theta * x) ** 2) / 2 + beta * jnp.vdot(s - y, s - y)
+
+
+def test_the_holomorphic_nudge_refuses_what_is_smooth_for_real_states_only() -> None:
+    settle, v = ep.Gradient(5, epsilon=0.1), (jnp.ones((2, 3)), jnp.zeros((2, 3)))
+    rule, s = ep.EquilibriumPropagation(ep.Holomorphic(0.1), settle, settle), jnp.zeros((2, 3))
+    with pytest.raises(ep.InputError, match="an analytic F"):
+        rule(bent, jnp.ones(3), v, s)
+    trainer = ep.Trainer(ep.system(bent, space=ep.Space((3,))), rule, optax.sgd(0.1))
+    feed = ep.Shuffled(v, batch_size=2)
+    with pytest.raises(ep.InputError, match="an analytic F"):
+        ep.fit(trainer, trainer.init(jnp.ones(3), feed, jax.random.key(0)), feed, epochs=1)
+    # A real part that is constant nearly everywhere bends nothing, nor does a field that is analytic.
+    for F in (ep.Total(lambda theta, x, s: jnp.sum((s["output"] - x) ** 2), ep.PhaseError()), ep.system(TURNING)):
+        ep.Holomorphic().check_at(F, jnp.ones(3), v, {"output": s})
+
+
+class Turning(ep.System):
+    """A vector field."""
+
+    conservative: ClassVar[bool] = False
+
+    def __call__(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        raise NotImplementedError
+
+    def field(self, theta: Any, v: Any, beta: Any, s: Any) -> Any:
+        return {"output": theta * v[0] - s["output"] ** 3 + beta * v[1] + s["output"][::-1]}
+
+
+TURNING = Turning()

@@ -13,6 +13,7 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,10 @@ def fake_files() -> dict[str, bytes]:
     }
 
 
+TINY: dict[str, Any] = {"examples": 17, "shape": (3, 2), "valid": 4}
+"""What the registry says of the fake files."""
+
+
 class FakeSource:
     """Delivers the files, and remembers what it was asked for."""
 
@@ -77,7 +82,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def mnist(source: FakeSource, cache: Path, monkeypatch: pytest.MonkeyPatch) -> FileSet:
     """The twelve tiny pictures that take the place of MNIST."""
-    fake = dataclasses.replace(FILE_SETS["mnist"], shape=(3, 2), valid=4, sums=sums_of(fake_files()), sources=(source,))
+    fake = dataclasses.replace(FILE_SETS["mnist"], sums=sums_of(fake_files()), sources=(source,), **TINY)
     monkeypatch.setitem(FILE_SETS, "mnist", fake)
     return fake
 
@@ -192,6 +197,22 @@ def test_idx_validation_examples_are_the_last_ones() -> None:
     for bad in (-1, 12):
         with pytest.raises(InputError, match="from 0 to 11"):
             data.load("mnist", valid=bad)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"shape": (2, 3)}, r"shape=\(2, 3\) of mnist in the registry, but its files have \(3, 2\)"),
+        ({"examples": 12}, "examples=12 of mnist in the registry, but its files have 17"),
+        ({"valid": 12}, "from 0 to 11"),
+    ],
+)
+def test_an_entry_that_does_not_fit_its_files_is_refused(
+    mnist: FileSet, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], complaint: str
+) -> None:
+    monkeypatch.setitem(FILE_SETS, "mnist", dataclasses.replace(mnist, **wrong))
+    with pytest.raises(InputError, match=complaint):
+        data.load("mnist")
 
 
 @pytest.mark.usefixtures("mnist")
@@ -392,7 +413,7 @@ def test_catalogue(mnist: FileSet, cache: Path) -> None:
     entries = data.catalogue()
     assert tuple(entry.name for entry in entries) == data.NAMES
     assert entries[1].where == str(cache / "mnist") and entries[1].shape == (3, 2)
-    assert [entry.examples for entry in entries] == [1797, 70_000, 70_000, 60_000, 60_000]
+    assert [entry.examples for entry in entries] == [1797, 17, 70_000, 60_000, 60_000]
 
 
 # --- the sources ------------------------------------------------------------------------------------------
@@ -591,6 +612,7 @@ def cifar(cache: Path, monkeypatch: pytest.MonkeyPatch) -> FileSet:
     sheets = Sheets(starts | {"test_batch.bin": ("test_lables.json", 0)})
     fake = dataclasses.replace(
         real,
+        examples=13,
         valid=3,
         sums=sums_of(cifar_files()),
         sources=(FakeSource(cifar_files()),),
@@ -625,7 +647,7 @@ def test_cifar_is_the_same_however_the_folder_holds_it(cifar: FileSet, cache: Pa
 
 def test_cifar_100_has_fine_classes(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"train.bin": record(99, 13) + record(19, 11) + record(0, 4), "test.bin": record(57, 4)}
-    fake = dataclasses.replace(FILE_SETS["cifar100"], valid=1, sums=sums_of(files))
+    fake = dataclasses.replace(FILE_SETS["cifar100"], examples=4, valid=1, sums=sums_of(files))
     monkeypatch.setitem(FILE_SETS, "cifar100", fake)
     fill(tmp_path / "mine", files={"cifar-100-binary.tar.gz": archive_of(files, "cifar-100-binary")})
     got = data.load("cifar100", folder=tmp_path / "mine")

@@ -22,7 +22,7 @@ import eqprop.bench
 import eqprop.device
 import eqprop.plots
 import eqprop.sklearn
-from marks import slow_but
+from marks import nothing_missing, slow_but
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -164,8 +164,8 @@ def test_what_counts_as_alike() -> None:
 @pytest.mark.parametrize("module", DOCUMENTED, ids=lambda module: module.__name__)
 def test_every_public_name_is_in_the_reference(module: ModuleType) -> None:
     found = {name for page in (DOCS / "api").glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)}
-    missing = [name for name in DOCUMENTED[module] if f"{module.__name__}.{name}" not in found]
-    assert not missing
+    names = [f"{module.__name__}.{name}" for name in DOCUMENTED[module]]
+    nothing_missing(names, found, "names without a line `::: NAME` on a page of docs/api")
 
 
 @pytest.mark.parametrize("module", DOCUMENTED, ids=lambda module: module.__name__)
@@ -202,5 +202,5 @@ def test_the_examples_of_docstrings_are_true(module: str) -> None:
 
 def test_all_pages_can_be_found() -> None:
     nav = (ROOT / "mkdocs.yml").read_text()
-    for page in DOCS.rglob("*.md"):
-        assert str(page.relative_to(DOCS)) in nav, page
+    pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
+    nothing_missing(pages, nav, "pages that are not in `nav` of mkdocs.yml")

@@ -89,6 +89,17 @@ def test_images_get_the_axes_that_the_network_has(shape: tuple[int, ...]) -> Non
     np.testing.assert_array_equal(y, np.eye(3)[[0, 2]])
 
 
+def test_an_energy_of_ones_own_takes_bytes_and_a_cost_of_ones_own_no_labels() -> None:
+    """By default: one that says `take` takes what it wants."""
+    own = ep.Total(lambda theta, x, s: jnp.sum((s - x) ** 2), lambda theta, y, s: jnp.sum((s - y) ** 2))
+    x, _ = ep.examples(own, {"left": PIXELS, "right": ROWS})
+    np.testing.assert_allclose(x["left"], PIXELS / 255, rtol=1e-6)
+    np.testing.assert_array_equal(x["right"], ROWS)
+    with pytest.raises(ep.InputError, match="`take`"):
+        ep.examples(own, ROWS, LABELS)
+    assert ep.examples(own, ROWS, np.array(LABELS, np.float32))[1].tolist() == LABELS
+
+
 def test_a_single_output_takes_a_column_of_numbers() -> None:
     single = ep.Total(ep.Hopfield.layered(4, 1), ep.SquaredError())
     assert ep.examples(single, ROWS, [0.5, 0.2, 0.1])[1].shape == (3, 1)
@@ -251,6 +262,16 @@ def test_an_energy_of_ones_own_leaves_its_weights_and_is_asked_for(tmp_path: Pat
         ep.load(tmp_path / "own.safetensors")
     _, again = ep.load(tmp_path / "own.safetensors", trainer)
     np.testing.assert_allclose(ep.predict(trainer, again, ROWS), 2 * ROWS, rtol=1e-5)
+
+
+def test_weights_may_have_numbers_for_names(tmp_path: Path) -> None:
+    theta = {"layers": {0: jnp.ones(2), 10: jnp.zeros(3), 2: jnp.ones(())}}
+    ep.save(tmp_path / "numbered.safetensors", TRAINER, theta)
+    _, again = ep.load(tmp_path / "numbered.safetensors")
+    assert jax.tree.structure(again) == jax.tree.structure(theta)
+    assert jax.tree.map(jnp.shape, again) == jax.tree.map(jnp.shape, theta)
+    with pytest.raises(ep.InputError, match="which are no texts or whole numbers"):
+        ep.save(tmp_path / "odd.safetensors", TRAINER, {(0, 1): jnp.ones(2)})
 
 
 def test_weights_may_be_one_number(tmp_path: Path) -> None:

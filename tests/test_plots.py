@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from matplotlib.patches import Rectangle
 
 import eqprop as ep
 from eqprop import InputError, plots
+from marks import nothing_missing
 
 ROOT = Path(__file__).parent.parent
 HISTORY = [{"epoch": n, "train_error": 0.5 / n, "valid_error": 0.6 / n} for n in (1, 2, 3)]
@@ -96,7 +98,8 @@ def texts(axes: Axes) -> list[str]:
 
 
 def test_every_figure_is_here() -> None:
-    assert sorted(FIGURES) == FUNCTIONS
+    nothing_missing(FUNCTIONS, FIGURES, "functions of eqprop.plots without a row in FIGURES")
+    nothing_missing(FIGURES, FUNCTIONS, "rows of FIGURES that are not exported by eqprop.plots")
     assert plots.__all__ == sorted(plots.__all__)
 
 
@@ -262,10 +265,30 @@ def test_feature_maps_may_lack_an_input_and_moments() -> None:
     assert low <= -3 and high > 0.5  # all bars are seen whole
 
 
-@pytest.mark.parametrize("classes", [np.array(["cat", "dog", "cow"]), np.arange(3), [4, 5, 6]])
-def test_the_confusion_matrix_takes_the_classes_of_a_classifier(classes: Any) -> None:
-    axes = plots.confusion_matrix(TRUE, PREDICTED, classes).axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == [str(name) for name in classes]
+LABELS = {
+    "text": np.array(["cat", "dog", "cow"]),
+    "text of digits": list("012"),
+    "from 1 on": np.array([1, 2, 3]),
+    "in another order": [2, 0, 1],
+    "bools": np.array([False, True]),
+    "floats": (-1.0, 4.0, 7.0),
+    "objects": pd.Series(["cat", "dog", "cow"], dtype=object),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_the_confusion_matrix_looks_labels_up_in_the_classes(case: str) -> None:
+    """The highest class is never right and seldom there, so that places taken for labels would be seen."""
+    classes = np.asarray(LABELS[case])
+    true, predicted = (classes[indices % (len(classes) - 1)] for indices in (TRUE, PREDICTED))
+    axes = plots.confusion_matrix(true, predicted, LABELS[case]).axes[0]
+    shown = {tuple(map(int, text.get_position()[::-1])): int(text.get_text()) for text in axes.texts}
+    counts = sklearn.metrics.confusion_matrix(true, predicted, labels=classes)
+    assert shown == {place: n for place, n in np.ndenumerate(counts) if n}
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(name) for name in classes.tolist()]
+
+
+def test_the_confusion_matrix_needs_a_list_of_classes() -> None:
     with pytest.raises(InputError, match="classes=3: give the name"):
         plots.confusion_matrix(TRUE, PREDICTED, 3)
 
@@ -280,7 +303,7 @@ def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:
 
 
 def test_classes_may_be_numbers_and_angles_obtuse() -> None:
-    axes = plots.confusion_matrix([0, 1], [0, 1], range(3, 5)).axes[0]
+    axes = plots.confusion_matrix([3, 4], [3, 3], range(3, 5)).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "4"]
     assert plots.angles({"a": [170.0, 100.0]}).axes[0].get_ylim()[1] > 170
 
@@ -345,6 +368,12 @@ def test_gradient_errors_are_drawn_beside_lines_of_their_order() -> None:
     assert len(texts(axes)) == 2
 
 
+def test_lines_of_an_order_begin_where_there_is_an_error() -> None:
+    (axes,) = plots.gradient_error([1.0, 0.1, 0.01], {"a": [0.0, 0.2, 0.1], "b": [0.0, 0.3, 0.0]}, orders=[1]).axes
+    reference = np.asarray(axes.lines[-1].get_data(), float)
+    assert reference[:, -1].tolist() == [0.1, 0.3]
+
+
 def test_the_panels_over_the_residual_have_what_they_were_given() -> None:
     given = [("one rate", [5, 4]), ("$W_1$", [0.5, 0.9]), ("$W_1$", [0.1, 0.9])]
     for axes, (name, values) in zip(FIGURES["against_residual"]().axes, given, strict=True):
@@ -378,7 +407,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no maps": (lambda: plots.feature_maps({}), "path is empty"),
     "one-hot": (lambda: plots.confusion_matrix(np.eye(3), np.eye(3), list("abc")), r"true has shape \(3, 3\)"),
     "lengths": (lambda: plots.confusion_matrix([0, 1], [0], ["a", "b"]), "2 examples, predicted 1"),
-    "unknown class": (lambda: plots.confusion_matrix([0, 1], [0, 2], ["a", "b"]), "predicted has classes 0 to 2"),
+    "no such class": (lambda: plots.confusion_matrix([0, 1], [0, 2], ["a", "b"]), "predicted has the class 2.* 0 to 1"),
+    "below": (lambda: plots.confusion_matrix([-1, 1], [0, 1], ["a", "b"]), "true has the class -1.* 0 to 1"),
+    "no such label": (lambda: plots.confusion_matrix(["a"], ["c"], ["a", "b"]), r"the class 'c'.*classes=\['a', 'b'\]"),
+    "places of numbers": (lambda: plots.confusion_matrix([0, 1], [1, 1], [1, 2]), r"the class 0.*classes=\[1, 2\]"),
+    "a class twice": (lambda: plots.confusion_matrix(["a"], ["a"], ["a", "a"]), "twice"),
+    "ragged": (lambda: plots.confusion_matrix([[1], [1, 2]], [1, 1], [1, 2]), "give a class for each example"),
+    "labels that are lists": (lambda: plots.confusion_matrix(np.array([{}]), [1], [1]), "neither text nor numbers"),
     "no examples": (lambda: plots.confusion_matrix([], [], ["a", "b"]), "true has shape"),
     "example": (lambda: plots.energy(FREE, NUDGED, beta=1, example=2), "example=2.*0 to 1"),
     "target": (lambda: plots.states(FREE, NUDGED, target=3), "target=3.*0 to 2"),
@@ -465,17 +500,15 @@ def test_a_stream_shows_the_mean_of_its_seeds() -> None:
 
 def test_the_gallery_shows_every_figure_and_names_the_rest() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text()
+    nothing_missing([f"](gallery/{name}.png)" for name in FUNCTIONS], page, "pictures not in docs/gallery.md")
+    nothing_missing([f"plots.{name}(" for name in FUNCTIONS], page, "calls not in docs/gallery.md")
     for name in FUNCTIONS:
-        assert f"](gallery/{name}.png)" in page, name
-        assert f"plots.{name}(" in page, name
         assert (ROOT / "docs" / "gallery" / f"{name}.png").read_bytes().startswith(b"\x89PNG"), name
-    for name in plots.__all__:
-        assert re.search(rf"\b{name}\b", page), name
+    nothing_missing(plots.__all__, re.findall(r"\w+", page), "names of eqprop.plots that are not in docs/gallery.md")
 
 
 def test_the_calls_in_the_gallery_are_those_that_made_it() -> None:
     page, program = ((ROOT / path).read_text() for path in ("docs/gallery.md", "examples/gallery.py"))
     calls = re.findall(r"^plots\.\w+\(.*\)$", page, flags=re.MULTILINE)
     assert len(calls) == len(FUNCTIONS)
-    for call in calls:
-        assert call in program, call
+    nothing_missing(calls, program, "calls of docs/gallery.md that examples/gallery.py does not make")

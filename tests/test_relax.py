@@ -409,3 +409,9 @@ def test_only_settled_states_of_images_pay_for_being_kept_apart(net: ep.Hopfield
     F = ep.Total(net, ep.SquaredError())
     program = jax.make_jaxpr(lambda s: ep.Block(2, omega=1.0).settle(F, theta, (x, None), 0.0, s)[0])(net.rest(3))
     assert ("cond[" in str(program)) is apart
+
+
+def test_the_trace_of_one_example_can_be_printed_too() -> None:
+    trace = ep.Trace({"output": jnp.zeros((2, 3, 4))}, jnp.ones((2, 3)), jnp.zeros((2, 3)))
+    assert repr(trace).startswith("<Trace: 2 examples, 2 steps, energy 1 → 1")
+    assert repr(jax.tree.map(lambda a: a[0], trace)).startswith("<Trace: 1 examples, 2 steps, energy 1 → 1")

@@ -199,6 +199,18 @@ def test_several_seeds_are_of_the_first_network_unless_asked_for(
     assert len(found[0].trials()) == count
 
 
+def test_only_as_published_has_accelerated_networks() -> None:
+    with pytest.raises(InputError, match="nets=2-accelerated"):
+        Reproduction("fast", ("2-accelerated",))
+
+
+def test_a_shorter_campaign_says_what_it_used() -> None:
+    short = Reproduction("fast", ("1",), epochs=4, train=10_000, valid=2_000)
+    said = "Not the full experiments: 4 epochs, 10,000 images to train on, 2,000 for validation."
+    assert reproduction_page.shortened(short) == [said]
+    assert not reproduction_page.shortened(Reproduction("fast"))
+
+
 def test_seeds_count_from_the_first() -> None:
     trials = Reproduction("as-published", ("2", "3-accelerated"), seed=3, seeds=2).trials()
     names = ["mnist-2-hidden-seed3", "mnist-2-hidden-seed4", "mnist-3-hidden-accelerated-seed3"]
@@ -246,6 +258,7 @@ def test_a_campaign_writes_its_report_and_its_results(
     text = (folder / "README.md").read_text()
     for part in ("digits, 64-500-10", "paper's epochs", "wall clock", "cosine"):
         assert part in text
+    assert "Not the full experiments: 2 epochs, 200 images" in text
     assert ("2 seeds" in text) == (count == 2)
     assert ("what its authors' code does" in text) == (mode == "as-published")
     assert ("What the paper leaves open" in text) == (mode == "as-written")
@@ -307,7 +320,7 @@ def test_a_campaign_that_is_killed_goes_on_to_the_same_weights(tmp_path: Path) -
     [
         ("fast --nets 1 1", "name some, each once"),
         ("fast --seeds 0", "seeds=0"),
-        ("fast --nets 2-accelerated", "nets=2-accelerated"),
+        ("fast --nets 2-accelerated", "invalid choice"),
         ("fast --minutes -1", "minutes=-1"),
         ("fast --epochs 0", "epochs=0"),
         ("fast --valid 0", "valid=0"),

@@ -25,6 +25,7 @@ from sklearn.datasets import (
     make_moons,
     make_regression,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -201,6 +202,28 @@ def test_a_constant_target_is_predicted_as_it_is() -> None:
     np.testing.assert_allclose(found[:, 1], 1e-6)
 
 
+def test_a_target_that_is_constant_at_first_has_its_scale_from_what_varies() -> None:
+    """The other target keeps the scale that it had; the features had theirs from all examples."""
+    X, y = DIABETES
+    constant = np.full(len(y), 0.1)  # whose mean is not 0.1 to the last digit
+    model = EqPropRegressor(**QUICK).partial_fit(X, np.stack([y, constant], axis=1))
+    scales = model.target_mean_[0], model.target_scale_[0]
+    np.testing.assert_allclose(model.partial_fit(X, np.stack([y, constant], axis=1)).predict(X)[:, 1], 0.1)
+    Y = np.stack([y, y], axis=1)
+    for _ in range(15):
+        model.partial_fit(X, Y)
+    assert (model.target_mean_[0], model.target_scale_[0]) == scales
+    assert model.score(X, Y) > 0.4
+
+
+@pytest.mark.slow
+def test_a_warm_start_takes_scales_from_what_varies_as_well() -> None:
+    X, y = DIABETES
+    model = EqPropRegressor(warm_start=True, **QUICK).fit(X, np.zeros(len(y)))
+    assert (model.predict(X) == 0).all()
+    assert model.fit(X, y).score(X, y) > 0.4
+
+
 def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
     X, y = IRIS
     y = np.append(3, y[1:])
@@ -289,6 +312,29 @@ def test_a_rare_example_has_room_in_the_box_too() -> None:
 def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
     model = EqPropClassifier(tol=1.0, n_iter_no_change=3, random_state=0).fit(*IRIS)
     assert model.n_iter_ == 4
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data", "rate"),
+    [
+        (EqPropClassifier, IRIS, 0.1),
+        pytest.param(EqPropClassifier, IRIS, 1.0, marks=pytest.mark.slow),
+        (EqPropRegressor, DIABETES, 0.1),
+    ],
+)
+def test_training_that_ends_at_chance_is_told(estimator: Any, data: Any, rate: float) -> None:
+    model = estimator(learning_rate_init=rate, **QUICK)
+    with pytest.warns(ConvergenceWarning, match=rf"learning_rate_init={rate}.*Lower"):
+        assert model.fit(*data).score(*data) < 0.7
+    model.set_params(max_iter=4).fit(*data)  # is too short to say
+
+
+def test_a_rare_class_and_a_warm_start_are_no_chance() -> None:
+    """Where nearly all are of one class, training ends early, as accuracy cannot rise, and the loss still falls."""
+    X = np.random.RandomState(0).normal(size=(100, 4))
+    assert EqPropClassifier(early_stopping=True, random_state=0).fit(X, np.arange(100) % 33 == 0).n_iter_ < 20
+    model = EqPropClassifier(warm_start=True, random_state=0).fit(*IRIS)
+    assert model.fit(*IRIS).loss_curve_[-1] < 0.3
 
 
 def test_a_noisy_loss_does_not_end_training_before_the_rate_has_fallen() -> None:
@@ -432,6 +478,28 @@ def test_classes_that_weigh_more_are_predicted_more_often() -> None:
     assert balanced.predict(X[rare]).sum() > EqPropClassifier(**QUICK).fit(X[rare], y[rare]).predict(X[rare]).sum()
 
 
+@pytest.mark.parametrize("part", ["X", "y"])
+def test_later_values_beyond_the_first_scales_are_told_once(part: str) -> None:
+    X, y = DIABETES
+    lowest = np.argsort(X[:, 2] if part == "X" else y)
+    first, X = lowest[:100], X if part == "y" else np.tile(X[:, 2:3], 10)
+    model = EqPropRegressor(**QUICK).partial_fit(X[first], y[first])
+    with pytest.warns(ep.LearningWarning, match=f"^{part}: .* beyond the scale.*large, shuffled batch"):
+        model.partial_fit(X, y)
+    model.partial_fit(X, y)
+    with pytest.warns(ep.LearningWarning):
+        model.fit(X[first], y[first]).partial_fit(X, y)  # scales that are new
+
+
+def test_a_shuffled_stream_is_not_told_of_its_few_far_values() -> None:
+    X, y = DIABETES
+    order = np.random.RandomState(0).permutation(len(X))
+    model = EqPropRegressor(**QUICK).partial_fit(X[order[:100]], y[order[:100]])
+    far = order[np.abs(model._scaled(X[order])).max(1) > 1]
+    model.partial_fit(X[far[:1]], y[far[:1]])  # one example alone says little
+    model.partial_fit(X, y)
+
+
 def test_progress_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     EqPropClassifier(max_iter=2, verbose=True, early_stopping=True, random_state=0).fit(*IRIS)
     told = capsys.readouterr().err
@@ -475,6 +543,11 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
     np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
     assert copy.loss_curve_ == model.loss_curve_
     assert copy.partial_fit(frame, names).n_iter_ == model.n_iter_ + 1
+    joblib.dump(model, tmp_path / "model.joblib", compress=3)
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
+    for path in (tmp_path / "model.joblib", tmp_path / "model.pickle"):
+        with pytest.raises(ep.InputError, match=r"no safetensors file.*joblib\.load"):
+            EqPropClassifier.load(path)
     with pytest.raises(ep.InputError, match="holds EqPropClassifier"):
         EqPropRegressor.load(tmp_path / "model.safetensors")
     with pytest.raises(ep.InputError, match="not there"):
@@ -510,7 +583,14 @@ def test_it_is_exchanged_through_safetensors(tmp_path: Path) -> None:
         (lambda: EqPropClassifier(architecture="ring").fit(*IRIS), "architecture"),
         (lambda: EqPropClassifier((9, 9), architecture="fully-connected").fit(*IRIS), "one number of units"),
         (lambda: EqPropClassifier().fit(1e200 * IRIS[0], IRIS[1]), "too large"),
-        (lambda: EqPropClassifier().partial_fit(*IRIS, classes=[0, 1]), "which is not one of the classes"),
+        (lambda: EqPropRegressor().fit(IRIS[0], 1e160 * IRIS[1]), "y has values too large for their variance"),
+        (
+            lambda: EqPropClassifier().partial_fit(*IRIS, classes=np.arange(2)),
+            r"the class 2, which is not one of the classes \[0, 1\]",
+        ),
+        (lambda: EqPropClassifier().fit(IRIS[0], np.full(150, "a")), "the one class 'a'"),
+        (lambda: EqPropClassifier(early_stopping=True).partial_fit(*IRIS, classes=[0, 1, 2]), "early_stopping=True"),
+        (lambda: EqPropRegressor(early_stopping=True).partial_fit(*DIABETES), "early_stopping=False"),
         (lambda: EqPropClassifier(class_weight="balanced").partial_fit(*IRIS, classes=[0, 1, 2]), "balanced"),
         (lambda: EqPropClassifier().save("nowhere"), "not fitted"),
     ],
@@ -522,7 +602,7 @@ def test_bad_input_is_refused_with_the_way_out(make: Any, words: str) -> None:
 
 def test_later_parts_must_fit_the_first() -> None:
     model = EqPropClassifier(**QUICK).partial_fit(*IRIS, classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="not those of the first call"):
+    with pytest.raises(ValueError, match=r"classes=\[0, 1\] are not those of the first call, \[0, 1, 2\]"):
         model.partial_fit(*IRIS, classes=[0, 1])
     regressor = EqPropRegressor(**QUICK).partial_fit(IRIS[0], IRIS[0][:, :2])
     with pytest.raises(ValueError, match="1 targets"):

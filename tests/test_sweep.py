@@ -14,6 +14,7 @@ import pytest
 from command import run
 from eqprop import InputError, data
 from eqprop.cli.main import parse
+from eqprop.cli.sweep import Search
 from eqprop.cli.train import Train
 from eqprop.study import Experiment, Setup, sweep_page
 from eqprop.study.sweep import Sweep
@@ -105,6 +106,15 @@ def test_a_file_says_what_options_do(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text("trails = 7")
     with pytest.raises(InputError, match="unknown 'trails'"):
         Sweep.read(tmp_path / "sweep.toml")
+
+
+def test_an_option_of_0_wins_over_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sweep.toml").write_text('sweep_seed = 3\ntrials = 7\nvary = { beta = "0.1:1" }')
+    options = parse(["sweep", "--file", str(tmp_path / "sweep.toml"), "--sweep-seed", "0"])
+    assert isinstance(options, Search)
+    assert options.given() == {"sweep_seed": 0}
+    assert run("sweep", "--file", str(tmp_path / "sweep.toml"), "--trials", "0") == 2
+    assert "trials=0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

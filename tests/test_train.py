@@ -47,6 +47,16 @@ def assert_equal(one: Any, two: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("data", [np.float32, np.float64])
+def test_double_precision_takes_examples_of_either_kind(data: Any) -> None:
+    """As `jax.enable_x64` is switched on for weights, and data sets are in single precision."""
+    theta, v = jax.tree.map(lambda leaf: np.asarray(leaf, data), draw())
+    trainer = make(metrics={"error": F.cost.misclassified})
+    state, history = ep.fit(trainer, trainer.init(theta, feed_of(v), jax.random.key(5)), feed_of(v), v, epochs=1)
+    assert np.isfinite(history[0]["valid_cost"]) and all(leaf.dtype == data for leaf in jax.tree.leaves(state.theta))
+
+
 def test_an_epoch_is_its_minibatches_one_by_one() -> None:
     """Every example once, in an order that the seed decides, the last minibatch as small as it is."""
     theta, v = draw()

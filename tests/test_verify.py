@@ -17,6 +17,7 @@ import eqprop as ep
 from command import run
 from eqprop.rule.implicit import multiplier
 from eqprop.verification import CLAIMS, SUBJECTS, Claim, Finding, Subject, verify_zoo
+from eqprop.verification.another_view import AnotherView
 from eqprop.verification.base import at_most
 from eqprop.verification.clamping import SETTLED, ContrastiveHebbianLearning, FullClamping
 from eqprop.verification.divergence import GradientOfNothing
@@ -31,7 +32,7 @@ from eqprop.verification.sides import Sides
 from eqprop.verification.surrogate import Surrogate
 from eqprop.verification.theorem1 import SecondForm, Theorem1, slope_at
 from eqprop.verification.weak_feedback import WeakFeedback
-from marks import slow, slow_but
+from marks import nothing_missing, slow, slow_but
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -327,6 +328,7 @@ FAULTS: dict[str, tuple[Callable[[], Subject], Claim, Claim | None]] = {
         None,
     ),
     "flipped sign, at a finite β": (lambda: with_class("quadratic", Flipped), Surrogate(), Dynamics()),
+    "∂E/∂θ contrasted, where F is no E + βC": (lambda: with_class("user F", OfTheEnergyAlone), AnotherView(), Lemma()),
     "∂C/∂θ counted twice": (lambda: with_cost("quadratic", penalised), CountedTwice(), SecondForm()),
     "sign of β ignored": (
         lambda: with_rule("quadratic", nudged=Unsigned(20_000, 1e-13, epsilon=0.1)),
@@ -384,6 +386,7 @@ SLOW_FAULTS = {  # each claim notices another, too
     "penalty left out of ∂F/∂θ",
     "zeros that a penalty pushes",
     "steps without the clip",
+    "∂E/∂θ contrasted, where F is no E + βC",
     "clamped elsewhere",
     "flipped sign, at a finite β",
     "no γ^j",
@@ -405,6 +408,27 @@ def test_a_planted_fault_is_caught_by_the_claim_that_should(fault: str) -> None:
         assert unmoved.check(subject).passed
 
 
+# Claims whose faults are planted in other files, and the tests that do it.
+OTHER_FAULTS = {
+    "backpropagation through time": "test_backward.py::test_feedback_through_other_weights_is_noticed",
+    "errors travel backwards": "test_backward.py::test_feedback_through_other_weights_is_noticed",
+    "STDP path integral": "test_stdp.py::test_faults_are_noticed",
+    "STDP curve": "test_stdp.py::test_the_rule_has_the_curve_of_spike_timing_dependent_plasticity",
+    "circuit": "test_spice.py::test_the_claim_catches_what_derivatives_cannot",
+    "stationary distribution": "test_stochastic.py::test_planted_faults_are_caught",
+    "theorem 2": "test_stochastic.py::test_planted_faults_are_caught",
+    "proposition 2": "test_stochastic.py::test_planted_faults_are_caught",
+}
+
+
+def test_every_claim_has_a_planted_fault() -> None:
+    planted = {caught_by.name for _, caught_by, _ in FAULTS.values()} | OTHER_FAULTS.keys()
+    nothing_missing([claim.name for claim in CLAIMS], planted, "claims without a planted fault")
+    for where in OTHER_FAULTS.values():
+        file, _, test = where.partition("::")
+        assert f"def {test}(" in (Path(__file__).parent / file).read_text(), f"there is no {where}"
+
+
 X = jnp.linspace(0.1, 1.0, 6).reshape(3, 2)
 Y = jnp.ones((3, 2))
 MATRIX = {"A": jnp.array([[0.5, 0.2], [-0.4, 0.3]])}
@@ -424,6 +448,10 @@ def bottomless(theta: Any, x: Any, s: Any) -> Any:
     return -s @ s / 2 + s @ theta["A"] @ x
 
 
+def runaway(theta: Any, x: Any, s: Any) -> Any:
+    return bottomless(theta, x, s) - jnp.sum(s**4)
+
+
 def too_steep(theta: Any, x: Any, s: Any) -> Any:
     return 30 * jnp.sum((s - theta["A"] @ x) ** 2) + jnp.sum(jnp.cos(3 * s))
 
@@ -435,6 +463,7 @@ def kinked(theta: Any, x: Any, s: Any) -> Any:
 BUGS = {
     "asymmetric weights": (asymmetric, ["not symmetric", "W_ij = W_ji"]),
     "no minimum": (bottomless, ["runs away to infinity", "bounds by eqprop.Space"]),
+    "no minimum, ever steeper": (runaway, ["runs away to infinity"]),
     "steps too long": (too_steep, ["not converged", "overshoots", "smaller steps"]),
     "kink": (kinked, ["jumps by", "Smooth it"]),
 }
@@ -491,7 +520,8 @@ def test_ones_own_energy_passes_and_the_report_can_be_printed_plotted_and_saved(
     assert set(report.plot()) == {"order of the nudges", "proposition 1"}
     report.save(tmp_path, ["eqprop verify"])
     page = (tmp_path / "README.md").read_text()
-    assert "checks hold" in page
+    assert "checks hold**, in 3 findings (a claim on a subject)." in page
+    assert "## Theorem 1 (section 3.3)" in page
     assert (tmp_path / "order_of_the_nudges.png").stat().st_size > 10_000
     assert json.loads(json.dumps(report.to_dict()))["passed"]
 
@@ -571,6 +601,23 @@ def test_figures_of_claims_show_their_numbers(name: str) -> None:
     assert len(axes.get_legend_handles_labels()[1]) >= 2
 
 
+def test_a_line_to_compare_with_says_that_it_is_only_proportional() -> None:
+    for name in ("power law in β", "power law in γ"):
+        claim, curves = PICTURES[name]
+        figure = claim.picture(Finding(claim, "a network", (), curves))
+        assert figure is not None
+        assert figure.axes[0].get_legend_handles_labels()[1][-1].startswith("proportional to ")
+
+
+def test_the_cost_of_every_example_is_drawn() -> None:
+    betas = np.array([-0.1, 0.0, 0.1])
+    figure = Proposition1().picture(
+        Finding(Proposition1(), "many", (), {"betas": betas, "costs": np.ones((3, 8)), "slopes": -np.ones(8)})
+    )
+    assert figure is not None
+    assert len(figure.axes[0].get_legend_handles_labels()[1]) == 8
+
+
 def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -> None:
     ailing = ep.verify(ep.Total(bottomless, squared), MATRIX, (X, Y), jnp.zeros((3, 2)), claims=[Lemma()])
     assert not ailing.passed
@@ -581,6 +628,14 @@ def test_nothing_checked_is_nothing_passed(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     assert "not about these networks: STDP curve" in shown.err
     assert re.fullmatch(r"1 of 1 findings hold, in \d+ s", shown.out.splitlines()[-1])
+
+
+def test_the_short_form_says_what_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eqprop.cli.verify.SHORT", ("quadratic",))
+    assert run("verify", "--short", "--claims", "Another view", "Theorem 1") == 0
+    assert "not checked with --short: another view" in capsys.readouterr().err
 
 
 def test_a_subject_is_examined_the_same_each_time() -> None:
@@ -603,6 +658,28 @@ def test_what_cannot_be_verified_is_refused() -> None:
         ep.verify(linear, A, (X, Y), Y[:2])
     with pytest.raises(ep.InputError, match="must give one number"):
         ep.verify(lambda theta, v, beta, s: s, A, (X, Y), Y)
+    with pytest.raises(ep.InputError, match="examples=0"):
+        ep.verify(linear, A, (X, Y), Y, examples=0)
+    with pytest.raises(ep.InputError, match="no claim is chosen"):
+        ep.verify(linear, A, (X, Y), Y, claims=[])
+    with pytest.raises(ep.InputError, match="claims 'fermat'"):
+        ep.verify(linear, A, (X, Y), Y, claims=["fermat"])
+    directed = ep.Total(ep.Directed(ep.Hopfield.layered(2, 2, activation=ep.tanh)), ep.SquaredError())
+    with pytest.raises(ep.InputError, match="settles along a vector field"):
+        ep.verify(directed, A, (X, Y))
+
+
+def deaf(theta: Any, v: Any, beta: Any, s: Any) -> Any:
+    """A whole F that uses neither β nor θ."""
+    x, y = v
+    return jnp.sum((s - x[:2]) ** 2) / 2 + jnp.sum((s - y) ** 2)
+
+
+def test_an_F_that_uses_neither_beta_nor_theta_does_not_pass() -> None:
+    report = ep.verify(deaf, A, (X, Y), jnp.zeros((3, 2)), claims=["Proposition"])
+    assert not report.passed
+    assert "does F use its argument beta?" in str(report)
+    assert "does F use its argument theta?" in str(report)
 
 
 def steep(theta: Any, v: Any, beta: Any, s: Any) -> Any:
@@ -699,6 +776,7 @@ def test_the_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr().out
     assert all(claim.name in shown for claim in CLAIMS)
     assert all(name in shown for name in SUBJECTS)
+    assert "theorem 2 (Appendix C)" in shown and "Theorem 4" in shown
     assert run("verify", "--claims", "fermat") == 2
     assert "eqprop verify --list" in capsys.readouterr().err
 

@@ -118,7 +118,8 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
     plunging = ep.Gradient(steps=100, epsilon=10.0)
     unbounded = ep.system(grows, space=ep.Space({"hidden": 6, "output": 3}))
     with pytest.raises(
-        ep.DivergedError, match=r"epoch 1, minibatch 1, while it settles\. Lower the step size epsilon=10"
+        ep.DivergedError,
+        match=r"epoch 1, minibatch 1, while it settles\. Lower the step size epsilon=10.*\. F may have no minimum",
     ):
         train(free=plunging, nudged=plunging, system=unbounded)
     swinging = ep.Gradient(steps=30, epsilon=2.5)

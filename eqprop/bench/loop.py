@@ -68,7 +68,8 @@ def fit(
 
     run: a folder to save in, and to go on from if something is saved there already; None: nothing is kept.
     valid: examples to measure after each epoch.
-    again: how often a minibatch is repeated of which a reading was refused; then it is skipped, with a record.
+    again: how many times a minibatch is tried again after a refused reading; after that it is skipped, and the log says
+        so.
     most_refused: how many minibatches may be skipped in a row; one more ends the run with a `DeviceError`.
     checkpoint_seconds: save no more often than this, and whenever training ends, whatever ends it; None: 10, or as much
         more as keeps saving within 2 % of the time.

@@ -36,7 +36,7 @@ class Pushed(Cost, Curved):
         return {}
 
 
-class Held(NamedTuple):
+class Devices(NamedTuple):
     """What the devices on the bench hold.
 
     theta: where they are.
@@ -86,7 +86,7 @@ class SimulatedBench(Device, Remembers):
         shapes = jax.eval_shape(net.init, jax.random.key(0))
         before = self.writing.start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes), jax.random.key(seed))
         levels, effects = _transformations(self.writing)
-        self.held = Held(before, before, levels and levels.init(before), effects.init(before))
+        self.held = Devices(before, before, levels and levels.init(before), effects.init(before))
         self.calls = 0
         self.powered = False
         self.relaxation = Block(300, 1e-5, accelerate=True) if sweeps is None else Block(sweeps, omega=1.0)
@@ -208,7 +208,7 @@ def _transformations(writing: Writing) -> tuple[Any, optax.GradientTransformatio
 
 
 @compiled
-def _written(levels: Any, effects: Any, wish: Theta, held: Held) -> Held:
+def _written(levels: Any, effects: Any, wish: Theta, held: Devices) -> Devices:
     asked, of_levels = wish, held.levels
     if levels is not None:
         change = jax.tree.map(jnp.subtract, wish, held.asked)
@@ -216,11 +216,11 @@ def _written(levels: Any, effects: Any, wish: Theta, held: Held) -> Held:
         asked = optax.apply_updates(held.asked, change)
     way = jax.tree.map(lambda to, before, now: jnp.where(to != before, to - now, 0), asked, held.asked, held.theta)
     change, of_effects = effects.update(way, held.effects, held.theta)
-    return Held(optax.apply_updates(held.theta, change), asked, of_levels, of_effects)
+    return Devices(optax.apply_updates(held.theta, change), asked, of_levels, of_effects)
 
 
 @compiled
-def _aged(effects: Any, held: Held) -> Held:
+def _aged(effects: Any, held: Devices) -> Devices:
     change, of_effects = effects.update(jax.tree.map(jnp.zeros_like, held.theta), held.effects, held.theta)
     return held._replace(theta=optax.apply_updates(held.theta, change), effects=of_effects)
 

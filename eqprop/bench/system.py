@@ -101,7 +101,7 @@ class BenchOutputs(eqx.Module, Outputs):
         return self.outputs.clamp(v)
 
     def clamped(self, layers: tuple[str, ...]) -> System:
-        return Held(self.F, layers)
+        return Clamped(self.F, layers)
 
     def energy_at(self, theta: Theta, v: Data, s: Layers) -> Scalar:
         return self.outputs.energy_at(theta, v, s)
@@ -110,7 +110,7 @@ class BenchOutputs(eqx.Module, Outputs):
         self.outputs.require_no_penalty(rule)
 
 
-class Held(System):
+class Clamped(System):
     """The device with some layers clamped, v = ((x, y), values); the state is what remains."""
 
     F: OnBench
@@ -167,7 +167,7 @@ class Asked(Relaxation):
         return jax.tree.map(lambda *parts: jnp.stack(parts), *phases)
 
     def _drive(self, F: System, theta: Theta, v: Data, beta: float, s: State) -> tuple[Any, Drive | None]:
-        if isinstance(F, Held):
+        if isinstance(F, Clamped):
             (x, _), held = v
             return x, Drive("clamp", 1.0, {layer: np.asarray(u, np.float32) for layer, u in held.items()})
         x, y = v
@@ -190,11 +190,15 @@ def trainer(
 ) -> Trainer:
     """A trainer whose device settles: by Equilibrium Propagation with a `nudge`, or by coupled learning with `eta`.
 
-    kind: how outputs are pushed, of what the device can do; None: a current, or else a spring.
+    kind: how outputs are pushed by a nudge, of what the device can do; None: a current, or else a spring.
     eta: clamp the outputs this part of the way to their targets, for a device that can clamp.
     """
     if (nudge is None) == (eta is None):
         raise InputError(f"nudge={nudge!r}, eta={eta!r}: give one, a nudge or the part η of the way to the target")
+    if eta is not None and kind is not None:
+        raise InputError(
+            f"kind={kind!r} with eta={eta!r}, which clamps the outputs and does not push them: leave kind out"
+        )
     system, able = OnBench(F, session), session.description.nudges
     if eta is not None:
         rule = CoupledLearning(eta, Asked("clamp"), Asked("clamp"))
@@ -205,7 +209,7 @@ def trainer(
 
 
 def _bench(F: System) -> OnBench:
-    bench = F.F if isinstance(F, Held) else F
+    bench = F.F if isinstance(F, Clamped) else F
     if not isinstance(bench, OnBench):
         raise InputError(f"F={type(F).__name__} is no device: give eqprop.bench.OnBench(F, session)")
     return bench

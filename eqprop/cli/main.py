@@ -46,7 +46,7 @@ COMMANDS: dict[str, type[Command]] = {
     "spice": spice.Spice,
 }
 """The commands by name, in the order of the help."""
-NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+BAD_NAME_ERRORS = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 """What the system says of a name that cannot be meant."""
 
 
@@ -69,7 +69,7 @@ def main(args: list[str] | None = None) -> int:
         except DivergedError as error:
             return explain("stopped", error, 3)
         except OSError as error:  # a full disk, a folder that may not be written
-            return explain("error", error, 2 if error.errno in NAMES else 1)
+            return explain("error", error, 2 if error.errno in BAD_NAME_ERRORS else 1)
         except KeyboardInterrupt as error:
             return explain(stop.word, error, stop.status)
         return 0

@@ -8,19 +8,19 @@ import tyro
 
 from eqprop import data
 from eqprop.cli.campaigns import carry_out, command_line, going_on, kept_settings, print_place, print_rows
-from eqprop.cli.console import print_json, screen
+from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import chosen_folder
 from eqprop.cli.images import Images
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
 from eqprop.store.lock import locked
 from eqprop.study import Study, accelerated, circuits, depth, epsilon, layers, memory, rates, sign, stream
-from eqprop.study.paper import Net
+from eqprop.study.paper import Net, Plain
 from eqprop.study.reproduction import Reproduction
 
 
 @dataclass(frozen=True)
-class Common:
+class CampaignOptions:
     """What all campaigns take."""
 
     nets: tuple[Net, ...] | None = None
@@ -67,6 +67,8 @@ class Common:
             return
         from eqprop.study import reproduction_page  # loads matplotlib, which takes its time
 
+        for line in reproduction_page.shortened(campaign):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
         rows = [
             reproduction_page.row(net, some) | {"network": net}
             for net, some in reproduction_page.by_network(done).items()
@@ -85,18 +87,21 @@ class Common:
 
 
 @dataclass(frozen=True)
-class AsWritten(Common):
+class AsWritten(CampaignOptions):
     """Every detail of section 5 and Table 2: the paper's iterations, rates, particles and signs.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 1.5 hours and 4 days on two cores: mind --minutes.
     """
+
+    nets: tuple[Plain, ...] | None = None
+    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: 1, 2 and 3"""
 
     def run(self) -> None:
         self._run(Reproduction("as-written", ("1", "2", "3")), {"epochs": 3, "train": 1000, "valid": 500})
 
 
 @dataclass(frozen=True)
-class AsPublished(Common):
+class AsPublished(CampaignOptions):
     """What the authors' published code does, which differs from the paper's text in β, rates, iterations and order.
 
     The full number of epochs (25, 60, 500) takes about 2 minutes, 2 hours and 6 days on one core. Networks 2 and 3 are
@@ -112,12 +117,14 @@ class AsPublished(Common):
 
 
 @dataclass(frozen=True)
-class Fast(Common):
+class Fast(CampaignOptions):
     """The same networks, to the paper's result, with this library's settling and a recipe of its own.
 
     The first takes 3 minutes for each of its three seeds, the others 7, 22 and 7 minutes on one core.
     """
 
+    nets: tuple[Plain, ...] | None = None
+    """networks: by the number of hidden layers, or `fashion`, two hidden layers on Fashion-MNIST; None: all"""
     seeds: int | None = None
     """number of seeds of the first network; None: 3 for network 1 (1 with --short), 1 for the others"""
 
@@ -127,7 +134,7 @@ class Fast(Common):
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyOptions:
     """What all studies take."""
 
     short: bool = False
@@ -166,7 +173,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Rates(Asked):
+class Rates(StudyOptions):
     """Does each layer need its own learning rate when both phases come to rest? The paper's open question."""
 
     hidden: Literal[1, 2, 3] | None = None
@@ -177,7 +184,7 @@ class Rates(Asked):
 
 
 @dataclass(frozen=True)
-class Epsilon(Asked):
+class Epsilon(StudyOptions):
     """Does the step size ε matter, when the phases last as long? About 3 minutes on one core."""
 
     def run(self) -> None:
@@ -185,7 +192,7 @@ class Epsilon(Asked):
 
 
 @dataclass(frozen=True)
-class Sign(Asked):
+class Sign(StudyOptions):
     """Does the random sign of β regularise? About 10 minutes on one core."""
 
     def run(self) -> None:
@@ -193,7 +200,7 @@ class Sign(Asked):
 
 
 @dataclass(frozen=True)
-class Layers(Asked):
+class Layers(StudyOptions):
     """Does a chain of EP blocks learn as well as backpropagation through the same layers? A few minutes."""
 
     epochs: int | None = None
@@ -206,7 +213,7 @@ class Layers(Asked):
 
 
 @dataclass(frozen=True)
-class Circuits(Asked):
+class Circuits(StudyOptions):
     """Which imperfection of real devices hurts how much, and what helps? On the digits; about half an hour."""
 
     epochs: int | None = None
@@ -221,7 +228,7 @@ class Circuits(Asked):
 
 
 @dataclass(frozen=True)
-class Depth(Asked):
+class Depth(StudyOptions):
     """How many iterations the free phase takes, by depth, beside what the Hessian predicts. About 5 minutes."""
 
     def run(self) -> None:
@@ -229,7 +236,7 @@ class Depth(Asked):
 
 
 @dataclass(frozen=True)
-class Memory(Asked):
+class Memory(StudyOptions):
     """How many patterns associative memories recall, beside what theory predicts. About 5 minutes on one core."""
 
     def run(self) -> None:
@@ -237,7 +244,7 @@ class Memory(Asked):
 
 
 @dataclass(frozen=True)
-class Stream(Asked):
+class Stream(StudyOptions):
     """A stream of digits that turn slowly: a network that learns on the fly beside one that is frozen. 5 minutes."""
 
     def run(self) -> None:
@@ -245,17 +252,18 @@ class Stream(Asked):
 
 
 @dataclass(frozen=True)
-class Accelerated(Asked):
+class Accelerated(StudyOptions):
     """Are the accelerated networks of `as-published` trained as the others are? Both go on from one checkpoint."""
 
-    runs: tuple[Path, ...] = ()
-    """folders of runs of networks 2 or 3, of either form, in the folder of `eqprop reproduce as-published`"""
+    runs: tuple[Path, ...] | None = None
+    """folders of runs of networks 2 or 3, of either form, in the folder of `eqprop reproduce as-published`; to be given
+    unless one resumes"""
     batches: int | None = None
     """minibatches to compare; None: 200, or 10 with --short"""
 
     def run(self) -> None:
-        folders = tuple(str(run.resolve()) for run in self.runs)
-        self._run(accelerated.Question, folders=folders or None, batches=self.batches)
+        folders = None if self.runs is None else tuple(str(run.resolve()) for run in self.runs)
+        self._run(accelerated.Question, folders=folders, batches=self.batches)
 
 
 @dataclass(frozen=True)

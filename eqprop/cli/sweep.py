@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ class Search:
         from eqprop.study import sweep_page  # loads matplotlib, which takes its time
         from eqprop.study.workers import Workshop
 
-        given = self._given()
+        given = self.given()
         if self.resume is not None:
             if given:
                 raise InputError(
@@ -115,15 +115,16 @@ class Search:
             out.print(f"the best setting: {best}", markup=False, highlight=False, soft_wrap=True)
         print_place(folder)
 
-    def _given(self) -> dict[str, Any]:
-        """The fields of the sweep that options give."""
-        names = ("dataset", "set", "vary", "trials", "search", "prune", "sweep_seed", "test", "storage")
+    def given(self) -> dict[str, Any]:
+        """The fields of the sweep that options give: those that have not their defaults."""
+        of_sweep = {field.name for field in fields(Sweep)}
+        options = (field for field in fields(self) if field.name in of_sweep)
         given: dict[str, Any] = {
-            name: value for name in names if (value := getattr(self, name)) not in (None, (), False)
+            field.name: value for field in options if (value := getattr(self, field.name)) != field.default
         }
-        if self.dataset:
-            given["dataset"] = data.full_name(self.dataset)
-        if self.storage:
+        if "dataset" in given:
+            given["dataset"] = data.full_name(given["dataset"])
+        if "storage" in given:
             given["name"] = f"sweep-{secrets.token_hex(4)}"
         return given
 

@@ -5,7 +5,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eqprop.cli.console import out, print_json, screen
 from eqprop.cli.folders import make_folder
@@ -13,6 +12,10 @@ from eqprop.compile import compile_quickly
 from eqprop.errors import InputError
 from eqprop.progress import CountBar
 
+NUMBERS = (
+    "The paper counts all in one series: its Proposition 2, Theorem 4 and Proposition 6 are "
+    "proposition 1, theorem 2 and proposition 2 here."
+)
 SHORT = ("layered", "layered, tanh", "double well", "pair of units")
 
 
@@ -24,7 +27,7 @@ class Verify:
     """
 
     claims: tuple[str, ...] = ()
-    """claims to check, by name or how it begins; none: all"""
+    """claims to check, by name or how it begins, in capitals or not; none: all"""
     subjects: tuple[str, ...] = ()
     """networks to check them on, by name or how it begins; none: all"""
     short: bool = False
@@ -39,14 +42,15 @@ class Verify:
     def run(self) -> None:
         compile_quickly()
         from eqprop.verification import CLAIMS, SUBJECTS, verify_zoo  # takes its time to load
+        from eqprop.verification.run import named
 
         claims = {claim.name: claim for claim in CLAIMS}
         if self.list:
-            out.print("claims:", *(f"  {name} (section {claims[name].section})" for name in claims), sep="\n")
+            out.print("claims:", *(f"  {name} ({claims[name].place})" for name in claims), NUMBERS, sep="\n")
             out.print("networks:", *(f"  {name}" for name in SUBJECTS), sep="\n")
             return
-        chosen = _named("claims", self.claims, claims)
-        subjects = _named("subjects", self.subjects or (SHORT if self.short else ()), SUBJECTS)
+        chosen = named("--claims", self.claims or tuple(claims), claims)
+        subjects = named("--subjects", self.subjects or (SHORT if self.short else tuple(SUBJECTS)), SUBJECTS)
         if self.report is not None:
             make_folder(self.report)  # before all is checked
         began = time.monotonic()
@@ -55,9 +59,6 @@ class Verify:
         seconds = time.monotonic() - began
         if not report.findings:
             raise InputError("none of these claims says anything about these networks: name others, see --list")
-        if self.claims and (silent := chosen.keys() - {finding.claim.name for finding in report.findings}):
-            names = ", ".join(name for name in chosen if name in silent)
-            screen.print(f"not about these networks: {names}", markup=False, highlight=False, soft_wrap=True)
         if self.report is not None:
             report.save(self.report, [shlex.join(["eqprop", *sys.argv[1:]])])
         if self.json:
@@ -67,18 +68,11 @@ class Verify:
             out.print(f"{report.total}, in {seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
             if self.report is not None:
                 out.print(f"report in {self.report / 'README.md'}", markup=False, highlight=False, soft_wrap=True)
+        of_short = self.short and not self.subjects
+        if (of_short or self.claims) and (silent := [name for name in chosen if name not in report.by_claim()]):
+            words, names = "not checked with --short" if of_short else "not about these networks", ", ".join(silent)
+            screen.print(f"{words}: {names}", markup=False, highlight=False, soft_wrap=True)
         if not report.passed:
             failed = ", ".join(f"{claim} on {subject}" for claim, subject in report.failures)
             screen.print(f"{len(report.failures)} of {len(report.findings)} do not hold: {failed}", highlight=False)
             raise SystemExit(1)
-
-
-def _named(what: str, asked: tuple[str, ...], there: dict[str, Any]) -> dict[str, Any]:
-    """The entries whose names are asked for, or begin with a name asked for; all, if there is none."""
-    found = set() if asked else set(there)
-    for name in asked:
-        some = {name} & there.keys() or {full for full in there if full.startswith(name)}
-        if not some:
-            raise InputError(f"--{what} {name!r}: there is none that begins so; see `eqprop verify --list`")
-        found |= some
-    return {name: one for name, one in there.items() if name in found}

@@ -112,7 +112,7 @@ def download(file_set: FileSet, sums: Mapping[str, str], on_event: Callable[[str
             on_event(f"failed: {error}")
     raise InputError(
         "\n".join([f"the data set {file_set.name} could not be fetched from any source:", *failures])
-        + f"\nDownload {', '.join(file_set.by_hand)} by hand and name the folder that it is in: "
+        + f"\nDownload {', '.join(file_set.by_hand)} by hand and name the folder that holds them: "
         "--data-dir FOLDER at the command line, folder= in Python"
     )
 

@@ -54,11 +54,11 @@ def load(name: str, folder: Folder | None = None, valid: int | None = None, on_e
     if folder is not None:
         return assemble(file_set, read_given(file_set, folder), valid)
     try:
-        files = read_cached(file_set)
+        contents = read_cached(file_set)
     except Missing:
         fill_cache(file_set, None, on_event or ignore)
-        files = read_cached(file_set)
-    return assemble(file_set, files, valid)
+        contents = read_cached(file_set)
+    return assemble(file_set, contents, valid)
 
 
 def outline(name: str) -> Dataset:
@@ -149,19 +149,27 @@ def is_bundled(name: str, folder: Folder | None) -> bool:
     return True
 
 
-def assemble(file_set: FileSet, files: Mapping[str, bytes], valid: int | None) -> Dataset:
+def assemble(file_set: FileSet, contents: Mapping[str, bytes], valid: int | None) -> Dataset:
     """Make arrays of the files; the last `valid` training examples become the validation split."""
 
     def split(part: Part) -> Split:
-        return Split.from_pieces(file_set.format.pieces(files, part), len(file_set.classes))
+        pieces = file_set.format.pieces(contents, part)
+        for images, _ in pieces:
+            agree("shape", images.shape[1:], file_set.shape)
+        return Split.from_pieces(pieces, len(file_set.classes))
 
-    train = split("train")
+    def agree(what: str, found: object, said: object) -> None:
+        if found != said:
+            raise InputError(f"{what}={said} of {file_set.name} in the registry, but its files have {found}: mend it")
+
+    train, test = split("train"), split("test")
+    agree("examples", len(train) + len(test), file_set.examples)
     kept = len(train) - check_valid(valid, file_set.valid, len(train))
     return Dataset(
         file_set.name,
         train=train[:kept],
         valid=train[kept:],
-        test=split("test"),
+        test=test,
         shape=file_set.shape,
         classes=file_set.classes,
     )

@@ -160,8 +160,7 @@ def _times(shape: tuple[int, ...]) -> str:
 
 def check_valid(valid: int | None, default: int, available: int) -> int:
     """How many of the `available` training examples to hold out for validation."""
-    if valid is None:
-        return default
+    valid = default if valid is None else valid
     if isinstance(valid, bool) or not isinstance(valid, int | np.integer) or not 0 <= valid < available:
         raise InputError(
             f"valid must be a whole number of examples from 0 to {available - 1} "

@@ -5,11 +5,27 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
+import numpy as np
 
 from eqprop.boundary import one_number
 from eqprop.errors import InputError
 from eqprop.state import Space
 from eqprop.types import Array, Data, Layers, Scalar, State, Theta
+
+
+def unit_range(x: Any) -> Any:
+    """Bytes as numbers from 0 to 1; any other array as it is."""
+    return np.asarray(x, np.float32) / 255 if getattr(x, "dtype", None) == np.uint8 else x
+
+
+def check_field(kind: type) -> None:
+    """Refuse a class that gives a `field`, and would settle by its energy all the same."""
+    if "field" in vars(kind) and getattr(kind, "conservative", False) is True:
+        raise InputError(
+            f"{kind.__name__} gives a `field`, and its states settle along it only where it also says "
+            "`conservative = False`: say so, or give the field another name"
+        )
 
 
 class Energy(abc.ABC):
@@ -21,6 +37,10 @@ class Energy(abc.ABC):
 
     conservative: ClassVar[bool] = True
     """Whether states settle along −∂E/∂s; if not, along `field`, which need not be the gradient of anything."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_field(cls)
 
     @abc.abstractmethod
     def __call__(self, theta: Theta, x: Data, s: State) -> Scalar:
@@ -44,8 +64,8 @@ class Energy(abc.ABC):
         """Refuse inputs of a batch that cannot be meant; unlike in E, their values are known here. By default none."""
 
     def take(self, x: Data) -> Data:
-        """Inputs of a batch in the form that E asks for, where they come in another; by default as they are."""
-        return x
+        """Inputs of a batch in the form that E asks for, where they come in another; bytes, by default, over 255."""
+        return jax.tree.map(unit_range, x)
 
     def project(self, theta: Theta) -> Theta:
         """The nearest θ that is allowed, as with conductances that cannot be negative; by default all are."""

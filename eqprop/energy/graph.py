@@ -14,6 +14,7 @@ import wadler_lindig
 from eqprop.boundary import CHECKED, entrance, is_iterable, short
 from eqprop.compile import check_process
 from eqprop.energy.activation import ACTIVATIONS, Activation, Rho, hard_sigmoid
+from eqprop.energy.base import unit_range
 from eqprop.energy.synapse import Synapse, between
 from eqprop.errors import InputError
 from eqprop.state import Space, as_shape, check_shapes
@@ -290,8 +291,7 @@ class Graph:
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
-        if x.dtype == np.uint8:
-            x = np.asarray(x, np.float32) / 255
+        x = unit_range(x)
         if len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) != shape:
             return np.moveaxis(np.asarray(x), 1, -1)
         if len(given[1:]) == len(shape) == 3:  # an image with an image's axes is not folded into another

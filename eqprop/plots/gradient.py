@@ -19,7 +19,8 @@ def gradient_error(
     """The relative error of the gradient over the strength of the nudge β, a line for each nudge, both logarithmic.
 
     An error of order p falls along a line of slope p. For each p in `orders` there is such a line in grey to compare
-    with, from the largest error at the largest β. An error of 0 has no place on these axes and is left out.
+    with, from the largest error at the largest β where there is one. An error of 0 has no place on these axes and is
+    left out.
     """
     x = np.asarray(betas, float)
     if x.ndim != 1 or not len(x) or not (x > 0).all():
@@ -35,8 +36,9 @@ def gradient_error(
     axes.set(xscale="log", yscale="log")
     lines = [axes.plot(x, values, label=name, **DOTS, **style)[0] for style, name, values in styled(shown)]
     bottom, top = axes.get_ylim()
-    largest = x.argmax()
-    highest = max(values[largest] for values in shown.values())
+    above = np.fmax.reduce([*shown.values()])  # the largest error at each β
+    largest = np.where(np.isnan(above), 0, x).argmax()
+    highest = above[largest]
     for p in orders:
         # As far as it stays within the axes.
         ends = np.array([max(x.min(), x[largest] * (bottom / highest) ** (1 / p)), x[largest]])

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqprop.plots.style import DOTS, STYLES, Figure, styled
+from eqprop.plots.style import DOTS, Figure, styled
 
 
 def power_law(
     x: np.ndarray, curves: Mapping[str, np.ndarray], p: float, *, xlabel: str, ylabel: str, title: str, law: str
 ) -> Figure:
-    """Each curve over x, both logarithmic, and the power p in grey, from the lowest curve at their lower end."""
+    """Each curve over x, both logarithmic, and below them a grey line of slope p, which is proportional to `law`."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     for style, label, values in styled(curves):
         axes.loglog(x, values, label=label, **DOTS, **style)
     far = int(np.argmax(x) if p < 0 else np.argmin(x))
     least = min(float(values[far]) for values in curves.values())
-    axes.loglog(x, least / 2 * (x / x[far]) ** p, color="grey", linewidth=0.8, label=law)
+    axes.loglog(x, least / 2 * (x / x[far]) ** p, color="grey", linewidth=0.8, label=f"proportional to {law}")
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axes.grid(alpha=0.3)
     axes.legend()
@@ -32,8 +32,9 @@ def nudged_cost(betas: np.ndarray, costs: np.ndarray, slopes: np.ndarray, *, tit
     figure = Figure(figsize=(7, 4.4), layout="constrained")
     axes = figure.subplots()
     at_zero = np.argmin(np.abs(betas))
-    for k, (style, cost, slope) in enumerate(zip(STYLES, costs.T, slopes, strict=False)):
-        axes.plot(betas, cost, label=f"example {k + 1}", **style)
+    examples = {f"example {k + 1}": found for k, found in enumerate(zip(costs.T, slopes, strict=True))}
+    for style, name, (cost, slope) in styled(examples):
+        axes.plot(betas, cost, label=name, **style)
         near = np.array([-0.5, 0.7])
         axes.plot(near, cost[at_zero] + slope * near, color=style["color"], linewidth=0.8)
         axes.plot(0, cost[at_zero], "o", color=style["color"])

@@ -46,23 +46,19 @@ def receptive_fields(weights: Values, shape: Sequence[int], *, count: int = 25, 
     return figure
 
 
-def confusion_matrix(true: Values, predicted: Values, classes: Any, *, title: str = "") -> Figure:
+def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = "") -> Figure:
     """How many examples of each class (rows) were taken for which (columns); no number stands for none.
 
-    `true` and `predicted` are the classes of the examples as whole numbers from 0; `classes` are their names, in a list
-    or an array, as `classes_` of a classifier. A cell is the darker, the larger its share in the examples of its true
-    class.
+    `classes` are all labels, in the order of the rows, in a list or an array, as `classes_` of a classifier. `true` and
+    `predicted` have a label of each example. Where `classes` are text, whole numbers do as well: 0 is the first class.
+    A cell is the darker, the larger its share in the examples of its true class.
     """
     from sklearn.metrics import confusion_matrix as count  # takes its time to load
 
     if np.ndim(classes) != 1 or not len(classes):
         raise InputError(f"classes={short(classes)}: give the name of each class in a list")
-    true, predicted = np.asarray(true), np.asarray(predicted)
-    for name, labels in (("true", true), ("predicted", predicted)):
-        if labels.ndim != 1 or not len(labels) or not np.issubdtype(labels.dtype, np.integer):
-            raise InputError(f"{name} has shape {labels.shape} and type {labels.dtype}: give a class for each example")
-        if labels.min() < 0 or labels.max() >= len(classes):
-            raise InputError(f"{name} has classes {labels.min()} to {labels.max()}, there are 0 to {len(classes) - 1}")
+    classes = np.asarray(classes).tolist()
+    true, predicted = _places("true", true, classes), _places("predicted", predicted, classes)
     if len(true) != len(predicted):
         raise InputError(f"true has {len(true)} examples, predicted {len(predicted)}: give the same examples")
     counts = count(true, predicted, labels=range(len(classes)))
@@ -82,3 +78,27 @@ def confusion_matrix(true: Values, predicted: Values, classes: Any, *, title: st
     axes.set(xlabel="predicted class", ylabel="true class", title=title)
     figure.colorbar(axes.images[-1], ax=axes, label="share of the true class (%)", shrink=0.8)
     return figure
+
+
+def _places(name: str, values: Any, classes: list[Any]) -> list[int]:
+    """The place of each example's class among `classes`; whole numbers are places where `classes` are text."""
+    try:
+        labels = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        labels = np.empty((0, 0))
+    if labels.ndim != 1 or not len(labels):
+        raise InputError(f"{name} has shape {labels.shape}: give a class for each example")
+    numbered = np.issubdtype(labels.dtype, np.integer) and all(isinstance(one, str) for one in classes)
+    known = list(range(len(classes))) if numbered else classes
+    try:
+        places = {label: place for place, label in enumerate(known)}
+        found: list[Any] = labels.tolist()
+        unknown = [label for label in found if label not in places]
+    except TypeError as error:  # a label that is a list, say
+        raise InputError(f"{name} or classes have labels that are neither text nor numbers: give such") from error
+    if len(places) < len(known):
+        raise InputError(f"classes={short(classes)} has a class twice: give each once")
+    if unknown:
+        count = f"whole numbers from 0 to {len(known) - 1}" if numbered else f"those in classes={short(classes)}"
+        raise InputError(f"{name} has the class {short(unknown[0])}: give {count}")
+    return [places[label] for label in found]

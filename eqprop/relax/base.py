@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Literal, NamedTuple, Self
 
 import equinox as eqx
@@ -57,12 +58,13 @@ class Trace(NamedTuple):
     residual: Float[Array, "batch time"]
 
     def __repr__(self) -> str:
-        examples, times = jnp.shape(self.energy)
+        *examples, times = jnp.shape(self.energy) or (1,)
         ends = ""
         if not isinstance(self.energy, Tracer):
-            first, last = (float(jnp.mean(self.energy[:, t])) for t in (0, -1))
-            ends = f", energy {first:.4g} → {last:.4g} on average, last residual up to {self.residual[:, -1].max():.1e}"
-        return f"<Trace: {examples} examples, {times - 1} steps{ends}; states {summary(self.state)}>"
+            energy, residual = map(jnp.atleast_1d, (self.energy, self.residual))  # of all examples, or of one
+            first, last = (float(jnp.mean(energy[..., t])) for t in (0, -1))
+            ends = f", energy {first:.4g} → {last:.4g} on average, last residual up to {residual[..., -1].max():.1e}"
+        return f"<Trace: {prod(examples)} examples, {times - 1} steps{ends}; states {summary(self.state)}>"
 
 
 class Relaxation(eqx.Module):
@@ -80,6 +82,11 @@ class Relaxation(eqx.Module):
     def remedy(self) -> str:
         """What to do where states do not come to rest, as a sentence."""
         return f"Let {type(self).__name__} settle for longer"
+
+    @property
+    def restraint(self) -> str:
+        """What to do where states run away to infinity, as a sentence; to settle for longer does not help there."""
+        return "F may have no minimum: see that it is bounded from below"
 
     def check(self, F: System) -> None:
         """Refuse an F that lacks what this relaxation needs."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from eqprop.errors import InputError
 from eqprop.relax.base import Stepwise
-from eqprop.total import Blocks, System, need
+from eqprop.total import Blocks, System, by_layer, need
 from eqprop.types import Array, Data, Int, Layers, Number, Scalar, Theta
 
 
@@ -55,6 +55,10 @@ class Block(Stepwise):
         take = "Take" if self.omega is None else f"Lower omega={float(self.omega):g}, or take"
         return f"{take} more than {self.steps} steps; weights that are too large take longest"
 
+    @property
+    def restraint(self) -> str:
+        return f"{super().restraint}, and that a `curvature` of your own bounds ∂²F/∂s² in each block"
+
     def move(
         self, F: System, theta: Theta, v: Data, beta: Number, s: Layers, t: Int[Array, ""]
     ) -> tuple[Layers, Scalar]:
@@ -68,7 +72,8 @@ class Block(Stepwise):
             part = {layer: s[layer] for layer in block}
             force = F.force(theta, v, beta, s, block)
             met.append(F.space.residual(part, force))
-            bound = offered.curvature(theta, v, _size(beta), jax.tree.map(jnp.real, s), block)
+            real = jax.tree.map(jnp.real, s)
+            bound = by_layer("curvature", offered.curvature(theta, v, _size(beta), real, block), block)
             step = {k: omega / bound[k] for k in block}
             # The layers that come next see this one in the precision of the state, whatever that of ω and β.
             s = s | F.space.project({k: (part[k] + step[k] * force[k]).astype(part[k].dtype) for k in block})

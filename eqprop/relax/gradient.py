@@ -19,10 +19,16 @@ class Gradient(Stepwise):
 
     @property
     def remedy(self) -> str:
-        return (
-            f"Lower the step size epsilon={float(self.epsilon):g}, which must be below 2 / (largest curvature of F), "
-            f"or take more than {self.steps} steps; a kink of F inside of the bounds never comes to rest"
-        )
+        more = f"take more than {self.steps} steps; a kink of F inside of the bounds never comes to rest"
+        return f"{self._shorter}, or {more}"
+
+    @property
+    def restraint(self) -> str:
+        return f"{self._shorter}. {super().restraint}"
+
+    @property
+    def _shorter(self) -> str:
+        return f"Lower the step size epsilon={float(self.epsilon):g}, which must be below 2 / (largest curvature of F)"
 
     def move(self, F: System, theta: Theta, v: Data, beta: Number, s: State, t: Int[Array, ""]) -> tuple[State, Scalar]:
         """One step of one example: the new state, and the residual that it met."""

@@ -64,6 +64,9 @@ class Rule(eqx.Module):
             if isinstance(part, Relaxation | Nudge | Reading):
                 part.check(F)
 
+    def check_at(self, F: System, theta: Theta, v: Data, s: State) -> None:
+        """Refuse an F by what its first example shows; `check` and the shapes were looked at before."""
+
     def at(self, step: Any) -> Self:
         """The rule after `step` minibatches; schedules of its parts have their values then."""
         return self
@@ -94,6 +97,7 @@ class Rule(eqx.Module):
         F = system(F)
         self.check(F)
         check_batch(F, v, s)
+        self.check_at(F, theta, v, s)
         _check_weight(weight, len(jax.tree.leaves(s)[0]))
         return _learn(self.at(0), F, theta, v, s, jax.random.key(0) if key is None else key, weight)
 
@@ -126,6 +130,10 @@ class Nudged(Rule):
         for part in vars(self).values():
             if isinstance(part, Relaxation) and part.rounding is not None:
                 self.nudge.check_precision(part.rounding)
+
+    def check_at(self, F: System, theta: Theta, v: Data, s: State) -> None:
+        """Refuse what the nudge refuses."""
+        self.nudge.check_at(F, theta, v, s)
 
     def at(self, step: Any) -> Self:
         """The rule with the β that the nudge's schedule gives after `step` minibatches."""

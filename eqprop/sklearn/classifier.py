@@ -22,6 +22,7 @@ from eqprop.sklearn.network import Network
 
 # The target for the output of an example's class; −TARGET for the others. Both are inside the box, where outputs learn.
 TARGET = 0.5
+MOST_NAMED = 20  # classes in a message
 
 
 class EqPropClassifier(ClassifierMixin, Network):
@@ -116,13 +117,14 @@ class EqPropClassifier(ClassifierMixin, Network):
                 "class_weight='balanced' needs all of y: give partial_fit a dict of weights, or sample_weight"
             )
         if fresh and (classes is None or len(np.unique(classes)) < 2):
-            raise ValueError(f"classes={classes!r}: the first call of partial_fit needs all, two or more, that will be")
+            raise ValueError(f"classes={_plain(classes)}: the first call of partial_fit needs all, two or more")
         if fresh:
             self._announced = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} are not those of the first call, {self.classes_!r}: leave them out")
+            first = _plain(self.classes_)
+            raise ValueError(f"classes={_plain(classes)} are not those of the first call, {first}: leave them out")
         try:
-            return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
+            return self._learn_part(X, y, sample_weight, fresh)
         finally:
             vars(self).pop("_announced", None)
 
@@ -165,9 +167,11 @@ class EqPropClassifier(ClassifierMixin, Network):
         y = column_or_1d(y, warn=True)
         classes = getattr(self, "_announced", np.unique(y)) if fresh else self.classes_
         if len(classes) < 2:
-            raise ValueError(f"y has the one class {classes[0]!r}: a classifier needs examples of two classes or more")
+            one = _plain(classes[0])
+            raise ValueError(f"y has the one class {one}: a classifier needs examples of two classes or more")
         if len(unknown := np.setdiff1d(y, classes)):
-            raise ValueError(f"y has the class {unknown[0]!r}, which is not one of the classes {classes!r}")
+            odd = _plain(unknown[0])
+            raise ValueError(f"y has the class {odd}, which is not one of the classes {_plain(classes)}")
         self.classes_, self.n_outputs_ = classes, 1 if len(classes) == 2 else len(classes)
         codes = np.searchsorted(classes, y)
         return codes[:, None].astype(float) if self.n_outputs_ == 1 else np.eye(len(classes))[codes]
@@ -219,3 +223,9 @@ class EqPropClassifier(ClassifierMixin, Network):
         count, classes = max(2, self.n_outputs_), self.classes_
         if classes.shape != (count,) or len(set(classes.tolist())) != count or not 0 < self.temperature_ < inf:
             raise InputError(f"{path}: 'classes_' are not {count} classes, or the temperature is not positive")
+
+
+def _plain(value: Any) -> str:
+    """A class or classes in a message, without the names of NumPy's types."""
+    plain = np.asarray(value).tolist()
+    return f"{plain[:MOST_NAMED]!r}"[:-1] + ", …]" if np.size(value) > MOST_NAMED else repr(plain)

@@ -1,6 +1,7 @@
 """What the classifier and the regressor share: parameters, scaling, training and files."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Self
 import jax
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from eqprop.compile import keep_programs
 from eqprop.data.cache import cache_folder
 from eqprop.energy import ARCHITECTURES, Hopfield
-from eqprop.errors import InputError
+from eqprop.errors import InputError, LearningWarning
 from eqprop.memory import check_memory
 from eqprop.sklearn import auto, files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
@@ -28,6 +30,10 @@ from eqprop.sklearn.rows import drawn, in_order, room
 from eqprop.tree import named
 
 ENOUGH = 10_000  # examples, at most, from which probabilities are found: evenly spaced ones in sorted order
+BEYOND = 1 / 8  # of later values may be clipped; of the first ones, by Chebyshev's inequality, at most 1/9 are
+RECENT = 32  # examples over which the share of clipped values is averaged, where calls bring fewer
+TRIED = 10  # epochs, at least, before training is said to have found nothing
+FALLEN = 0.7  # of the first loss is left, at most, where training is slow and not lost
 
 
 class Network(BaseEstimator):
@@ -68,6 +74,7 @@ class Network(BaseEstimator):
     validation_scores_: list[float]
     _drive: ClassVar[float]  # see `Boxed.init`
     _architecture: str = "layered"  # of the network that was fitted; older files lack it
+    _clipped: tuple[float, ...] | None = (0.0, 0.0)  # of recent features and targets; None: it was told
 
     def __init__(
         self,
@@ -123,6 +130,13 @@ class Network(BaseEstimator):
     def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
         """Decide how rows are scaled, given the rows of examples as they are drawn, and of all that may be drawn."""
 
+    def _rescale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
+        """Decide, from rows of a later call, what those of earlier calls left open."""
+
+    def _beyond(self, rows: np.ndarray) -> float:
+        """The share of targets that are clipped."""
+        return 0.0
+
     def _finish(self, X: np.ndarray, rows: np.ndarray, share: float) -> None:
         """What is done after training, with the examples held out, or the training examples if there are none.
 
@@ -140,6 +154,15 @@ class Network(BaseEstimator):
         fresh = not (self.warm_start and hasattr(self, "theta_"))
         examples = self._checked(X, y, sample_weight, fresh)
         return self._learn(*examples, fresh=fresh, hold_out=self.early_stopping)
+
+    def _learn_part(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Self:
+        """One epoch, as `partial_fit` has it."""
+        if self.early_stopping:
+            raise ValueError(
+                "early_stopping=True: partial_fit learns from all that it is given, and holds nothing out: "
+                "set early_stopping=False, or call fit with warm_start=True"
+            )
+        return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features, rows of y and weights, checked and converted."""
@@ -181,6 +204,9 @@ class Network(BaseEstimator):
         usual = learned[drawn(weight[learned], 0.5)]
         if fresh:
             self._begin(X[usual], Y[usual], Y[learned], rng)
+        else:
+            self._rescale(Y[usual], Y[learned])
+            self._tell_of_clipped(X[usual], Y[usual])
         n, seen = len(usual), self._seen + len(usual)
         epochs = int(epochs or auto.chosen(self.max_iter, auto.epochs, n))
         each = seen / self.n_features_in_
@@ -199,8 +225,8 @@ class Network(BaseEstimator):
         patience = Patience(self.tol, self.n_iter_no_change)
         if hold_out and not fresh:
             patience.best = self._goodness(self.theta_, *validation)
+        v = self._inputs(X), self._aims(Y)
         with _shown(self.verbose) as show:
-            v = self._inputs(X), self._aims(Y)
             for state, loss in self._boxed.course(self.theta_, self._optimizer, v, plan, **settings):
                 theta = self._boxed.cut(state.theta)
                 if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((loss, theta))):
@@ -219,12 +245,13 @@ class Network(BaseEstimator):
                 show(len(self.loss_curve_), self.n_iter_ + epochs, figures)
                 if patience.ended(score) if hold_out else self._still(len(self.loss_curve_) - self.n_iter_):
                     break
-        self.n_iter_ = len(self.loss_curve_)
+        losses, self.n_iter_ = self.loss_curve_[self.n_iter_ :], len(self.loss_curve_)
         self._optimizer = jax.tree.map(np.asarray, self._optimizer)
         last = held_out[drawn(weight[held_out], 0.5)] if hold_out else usual
         last = last[:: -(-len(last) // ENOUGH)]
         self._finish(X[last], Y[last], n / seen)
         self._seen = seen
+        self._tell_of_chance(losses, v[1][usual], hold_out)
         return self
 
     def _still(self, epochs: int) -> bool:
@@ -234,6 +261,41 @@ class Network(BaseEstimator):
         """
         count = self.n_iter_no_change + 1
         return epochs >= count and float(np.ptp(self.loss_curve_[-count:])) < self.tol
+
+    def _tell_of_chance(self, losses: list[float], aims: np.ndarray, hold_out: bool) -> None:
+        """Warn if the loss has hardly fallen, and costs far more than one answer for all, the mean of their targets.
+
+        At a high rate units get stuck at the ends of their box. With examples held out, training may end while the
+        loss still falls slowly: then it must not have fallen at all.
+        """
+        last, guess = float(np.mean(losses[-max(1, len(losses) // 10) :])), float(aims.var(0).sum()) / 2
+        left = losses[0] * (1.0 if hold_out else FALLEN)
+        if len(losses) >= TRIED and guess > 0 and last > max(2 * guess, left):
+            warnings.warn(
+                f"learning_rate_init={self.learning_rate_init!r}: the loss ended at {last:.2g}, and the mean of the "
+                f"targets for every example would cost {guess:.2g}. Lower learning_rate_init (0.01 is usual), or raise "
+                "max_iter if loss_curve_ still falls",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _tell_of_clipped(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Warn, once, if many values of later calls are beyond the scales that the first call decided."""
+        if (before := self._clipped) is None:
+            return
+        new = min(1.0, len(X) / RECENT)
+        here = float(np.mean(np.abs(self._scaled(X)) > 1)), self._beyond(Y)
+        self._clipped = shares = tuple(old + new * (now - old) for old, now in zip(before, here, strict=True))
+        for name, share in zip("Xy", shares, strict=True):
+            if share > BEYOND:
+                self._clipped = None
+                warnings.warn(
+                    f"{name}: {share:.0%} of the recent values are beyond the scale that the first call decided, and "
+                    "count as its ends: begin with a large, shuffled batch, or fit anew on all examples",
+                    LearningWarning,
+                    stacklevel=5,
+                )
+                return
 
     def _begin(self, X: np.ndarray, Y: np.ndarray, all_rows: np.ndarray, rng: np.random.RandomState) -> None:
         """Find scales and first weights, from examples as they are drawn and the rows of all that may be drawn."""
@@ -247,6 +309,7 @@ class Network(BaseEstimator):
         self._architecture = self.architecture
         self.theta_, self._optimizer = self._boxed.init(rng, self._drive), None
         self.loss_curve_, self.validation_scores_, self.n_iter_, self._seen = [], [], 0, 0
+        self._clipped = (0.0, 0.0)
 
     @property
     def _hidden(self) -> tuple[int, ...]:
@@ -277,8 +340,11 @@ class Network(BaseEstimator):
         check_is_fitted(self)
         return self._boxed.net
 
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.mean_) / (WIDTH * self.scale_)
+
     def _inputs(self, X: np.ndarray) -> np.ndarray:
-        return np.clip((X - self.mean_) / (WIDTH * self.scale_), -1, 1)
+        return np.clip(self._scaled(X), -1, 1)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """The outputs of the settled network, for features that are not scaled yet."""
@@ -294,7 +360,7 @@ class Network(BaseEstimator):
         Training can go on from it, but Adam's averages are not kept.
         """
         check_is_fitted(self)
-        files.save(self, Path(path), left_out=("_optimizer",))
+        files.save(self, Path(path), left_out=("_optimizer", "_clipped"))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

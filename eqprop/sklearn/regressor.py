@@ -39,9 +39,12 @@ class EqPropRegressor(RegressorMixin, Network):
     _found: ClassVar[dict[str, Any]] = Network._found | dict.fromkeys(("target_mean_", "target_scale_"), np.ndarray)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one epoch, at the rate `learning_rate_init`; the first call decides the scales."""
+        """Train for one epoch, at the rate `learning_rate_init`; the first call decides the scales.
+
+        The scale of a target is left open until it varies.
+        """
         fresh = not hasattr(self, "theta_")
-        return self._learn(*self._checked(X, y, sample_weight, fresh), fresh=fresh, epochs=1)
+        return self._learn_part(X, y, sample_weight, fresh)
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted targets: a row for each example, or a number if there is one target."""
@@ -73,14 +76,23 @@ class EqPropRegressor(RegressorMixin, Network):
         return learned, held_out
 
     def _scale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
-        self.target_mean_, spread = rows.mean(0), rows.std(0)
-        spread[spread <= 1e-12 * np.abs(self.target_mean_)] = 0.0  # constant up to rounding
-        farthest = np.abs(all_rows - self.target_mean_).max(0)
-        self.target_scale_ = np.maximum(REACH * spread, 1.25 * farthest)
+        self.target_mean_, self.target_scale_ = _scales(rows, all_rows)
+
+    def _rescale(self, rows: np.ndarray, all_rows: np.ndarray) -> None:
+        still = self.target_scale_ == 0  # targets that have had one value so far, which is their mean
+        if still.any():
+            found = _scales(*(np.vstack([self.target_mean_, part]) for part in (rows, all_rows)))
+            before = self.target_mean_, self.target_scale_
+            self.target_mean_, self.target_scale_ = (np.where(still, *two) for two in zip(found, before, strict=True))
+
+    def _beyond(self, rows: np.ndarray) -> float:
+        return float(np.mean(np.abs(self._unclipped(rows)) > 1))
+
+    def _unclipped(self, rows: np.ndarray) -> np.ndarray:
+        return (rows - self.target_mean_) / np.where(self.target_scale_ > 0, self.target_scale_, np.inf)
 
     def _aims(self, rows: np.ndarray) -> np.ndarray:
-        scale = np.where(self.target_scale_ > 0, self.target_scale_, 1.0)
-        return np.clip((rows - self.target_mean_) / scale, -1, 1)
+        return np.clip(self._unclipped(rows), -1, 1)
 
     def _unscaled(self, outputs: np.ndarray) -> np.ndarray:
         return outputs * self.target_scale_ + self.target_mean_
@@ -91,3 +103,15 @@ class EqPropRegressor(RegressorMixin, Network):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return super()._shapes() | dict.fromkeys(("target_mean_", "target_scale_"), (self.n_outputs_,))
+
+
+def _scales(rows: np.ndarray, all_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of each target, and how far the ends of the box are from it: 0 for a target that is constant."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = rows.mean(0), rows.std(0)
+        farthest = np.abs(all_rows - mean).max(0)
+        scale = np.maximum(REACH * spread, 1.25 * farthest)
+    if not np.isfinite(scale).all():
+        raise ValueError("y has values too large for their variance to be a number: divide them")
+    scale[scale <= REACH * 1e-12 * np.abs(mean)] = 0.0  # constant up to rounding
+    return mean, scale

@@ -112,7 +112,16 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(f"there is no file {path}")
     try:
         file = safetensors.safe_open(path, framework="np")
-    except (safetensors.SafetensorError, OSError) as error:
+    except safetensors.SafetensorError as error:
+        with path.open("rb") as found:
+            begun = found.read(9)
+        if begun[8:] not in (b"", b"{"):  # after the length of the header comes its JSON
+            raise InputError(
+                f"{path} is damaged, or no safetensors file (what joblib.dump wrote, joblib.load reads, if you trust "
+                f"it): {error}"
+            ) from error
+        raise InputError(f"{path} is damaged or cut off: {error}") from error
+    except OSError as error:
         raise InputError(f"{path} is damaged or cut off: {error}") from error
     with file as opened:
         yield opened

@@ -76,6 +76,8 @@ def _fits(hint: Any, value: Any) -> bool:
         return isinstance(value, str | int | bool | None) and value in args
     if origin in (types.UnionType, typing.Union):
         return any(_fits(arg, value) for arg in args)
-    if origin is not None or isinstance(value, bool):
+    if isinstance(value, bool):
         return hint is bool
+    if origin is not None:
+        return False
     return isinstance(value, int | float if hint is float else hint)

@@ -19,7 +19,7 @@ from eqprop.energy.activation import ACTIVATIONS, Activation
 from eqprop.errors import InputError
 from eqprop.store.schema import fitted
 
-KIND, VALUES, ITEMS, ARRAY, RHO = "class", "values", "tuple", "array", "activation"
+KIND, VALUES, ENTRIES, ITEMS, ARRAY, RHO = "class", "values", "entries", "tuple", "array", "activation"
 OURS = "eqprop."
 ROOMS = ("state", "energy", "cost", "readout", "total", "nudge", "relax", "rule", "device")  # with such classes
 
@@ -40,8 +40,12 @@ def described(thing: Any) -> Any:
         return {ITEMS: [described(item) for item in thing]}
     if type(thing) is list:
         return [described(item) for item in thing]
-    if isinstance(thing, dict):
-        return {VALUES: {str(key): described(value) for key, value in thing.items()}}
+    if isinstance(thing, dict) and all(isinstance(key, str) for key in thing):
+        return {VALUES: {key: described(value) for key, value in thing.items()}}
+    if isinstance(thing, dict):  # JSON would make texts of the keys
+        if not all(type(key) in (str, int) for key in thing):
+            raise Unwritable(f"a dict with the keys {', '.join(map(repr, thing))}, which are no texts or whole numbers")
+        return {ENTRIES: [[key, described(value)] for key, value in thing.items()]}
     kind = type(thing)
     if not is_dataclass(thing) or not kind.__module__.startswith(OURS):
         raise Unwritable(f"{getattr(thing, '__name__', kind.__name__)!r}, which is no class of the library")
@@ -61,6 +65,9 @@ def rebuilt(told: Any) -> Any:
         return ACTIVATIONS[fitted(Literal[*ACTIVATIONS], told[RHO], "an activation in the file")]  # pyright: ignore
     if ITEMS in told:
         return tuple(rebuilt(item) for item in fitted(list[Any], told[ITEMS], "a tuple in the file"))
+    if ENTRIES in told:
+        entries = fitted(list[tuple[str | int, Any]], told[ENTRIES], "a dict in the file")
+        return {key: rebuilt(value) for key, value in entries}
     table = fitted(dict[str, Any], told.get(VALUES), "a table in the file")
     values = {name: rebuilt(value) for name, value in table.items()}
     if KIND not in told:

@@ -65,7 +65,7 @@ IDLE_BY_METHOD = ("nudge", "beta", "order", "omega", "epsilon", "free_steps", "n
 VERSION = 2  # of the settings as they are written: 1 had no version, and could have NaN where a setting did nothing
 
 
-class Told(eqx.Module):
+class Unchanging(eqx.Module):
     """A number to be watched that does not change; it is data, so that another one compiles nothing."""
 
     value: float
@@ -273,7 +273,7 @@ class Experiment:
         rule: Any = trainer.rule
         tuned = tune_nudge(rule, trainer.F, theta, v, trainer.rest(int((weight > 0).sum())), key)
         return replace(
-            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Told(tuned.beta)}
+            trainer, rule=replace(rule, nudge=tuned.nudge), watch={**trainer.watch, "beta": Unchanging(tuned.beta)}
         )
 
     def prepare(self, data: Dataset) -> Dataset:

@@ -92,9 +92,9 @@ class SettlingOptions:
     order: Literal["forward", "both"] = "forward"
     """block descent in the free phase: from input to output, or there and back in each step, as for images"""
     relaxation: Literal["block", "gradient", "spiking"] = "block"
-    """block descent, the paper's clipped gradient step, or the same with random spikes in place of rates, in all
-    phases; for fully connected networks the default is the latter, as
-    synapses within a layer make the steps of block descent short"""
+    """block descent; the paper's clipped gradient step; or that step with random spikes in place of rates. It holds for
+    all phases. Fully connected networks take gradient by default, as synapses within a layer make the steps of block
+    descent short"""
     omega: Finite | None = None
     """over-relaxation of block descent, ω; None: 1.2, rising to 1.5 for what still moves after 6 steps"""
     nudged_relaxation: Literal["block", "gradient"] | None = None

@@ -7,7 +7,8 @@ from eqprop.study.campaign import Trial
 from eqprop.study.experiment import Experiment
 from eqprop.study.options import LearningOptions, NetworkOptions, SettlingOptions
 
-Net = Literal["1", "2", "3", "fashion", "2-accelerated", "3-accelerated"]
+Plain = Literal["1", "2", "3", "fashion"]
+Net = Literal[Plain, "2-accelerated", "3-accelerated"]
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,11 @@ class Reproduction(Campaign):
 
     def hopeless(self, trial: Trial, history: list[Record]) -> bool:
         """Whether an output has died in a network as published: its images, a tenth of all, are never learned then."""
-        epochs = paper.PATIENCE.get(trial.kind, len(history) + 1) if self.mode == "as-published" else len(history) + 1
-        full = self.train is None and trial.experiment.dataset == "mnist"
-        return full and len(history) >= epochs and history[epochs - 1]["valid_error"] > 0.1
+        patience = paper.PATIENCE.get(trial.kind)
+        full = self.mode == "as-published" and self.train is None and trial.experiment.dataset == "mnist"
+        if patience is None or not full or len(history) < patience:
+            return False
+        return history[patience - 1]["valid_error"] > 0.1
 
     def time_is_up(self, history: list[Record]) -> bool:
         """Whether another epoch would not fit in."""

@@ -32,8 +32,10 @@ def markdown(campaign: Reproduction, folder: Path, by_net: Mapping[str, list[Out
         "",
         INTRODUCTION.strip(),
         "",
-        *table([row(net, some) for net, some in by_net.items()]),
     ]
+    for line in shortened(campaign):
+        lines += [line, ""]
+    lines += table([row(net, some) for net, some in by_net.items()])
     for line in left_to_do(sum(map(len, by_net.values())), len(campaign.trials())):
         lines += ["", line]
     if lost := [given_up(trial, folder) for trial in campaign.given_up(folder)]:
@@ -66,6 +68,18 @@ def markdown(campaign: Reproduction, folder: Path, by_net: Mapping[str, list[Out
     lines += ["", "## Settings", ""]
     lines += [f"- {net}: {settings(some[0].trial.experiment)}" for net, some in by_net.items()]
     return lines
+
+
+def shortened(campaign: Reproduction) -> list[str]:
+    """A line on the epochs, the examples and the time that were asked for in place of the full ones, if any."""
+    asked = {
+        "{} epochs": campaign.epochs,
+        "{:,} images to train on": campaign.train,
+        "{:,} for validation": campaign.valid,
+        "at most {:g} minutes for each network": campaign.minutes,
+    }
+    words = [pattern.format(value) for pattern, value in asked.items() if value is not None]
+    return [f"Not the full experiments: {', '.join(words)}."] if words else []
 
 
 INTRODUCTION = """

@@ -6,12 +6,14 @@ from eqprop.total.base import (
     Reversal,
     System,
     TotalEnergy,
+    by_layer,
     cost_of,
     energy_of,
     examples,
     need,
     require_energy,
     require_finite,
+    require_traceable,
     system,
 )
 from eqprop.total.hold import Hold
@@ -29,11 +31,13 @@ __all__ = [
     "System",
     "Total",
     "TotalEnergy",
+    "by_layer",
     "cost_of",
     "energy_of",
     "examples",
     "need",
     "require_energy",
     "require_finite",
+    "require_traceable",
     "system",
 ]

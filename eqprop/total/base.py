@@ -1,7 +1,7 @@
 """F, the total energy, and all that relaxations and rules may ask of it (section 3)."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import equinox as eqx
@@ -11,7 +11,7 @@ import numpy as np
 
 from eqprop.boundary import one_number, require_arguments, short
 from eqprop.cost import Cost
-from eqprop.energy.base import Energy
+from eqprop.energy.base import Energy, check_field
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.state import Space
@@ -42,6 +42,10 @@ class System(eqx.Module):
     """Whether the force is −∂F/∂s of the F that is called, as rules that compare or sample energies need."""
     traceable: ClassVar[bool] = True
     """Whether JAX can trace all of it; a device that is measured cannot be, and `update` does not compile it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_field(cls)
 
     @abc.abstractmethod
     def __call__(self, theta: Theta, v: Data, beta: Number, s: State) -> Scalar:
@@ -223,16 +227,22 @@ def system(
     if isinstance(F, type):
         raise InputError(f"F={short(F)} is a class: give a function F(theta, v, beta, s)")
     require_arguments(F, "F", "theta", "v", "beta", "s")
+    if predict is not None:
+        require_arguments(predict, "predict", "theta", "v", "s")
+    if project is not None:
+        require_arguments(project, "project", "theta")
     return Plain(F, Space() if space is None else space, predict, project)
 
 
 def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
     """Data as they come, as v = (x, y) that F takes: for feeds, `fit`, `measure` and `predict`.
 
-    F: a system; its energy says the shape of inputs, and its cost the number of outputs.
-    x: inputs, whose first axis counts examples: arrays, PyTorch tensors, pandas tables, lists. Images are flattened, or
-        given their channel; bytes are divided by 255.
-    y: targets, or labels that count classes from 0, which become one-hot rows; None to predict.
+    F: a system; its energy says what becomes of inputs, and its cost what of targets, each by its `take`. Below is what
+        those of the library say. Of an F that is one function nothing is known, and examples are taken as they are.
+    x: inputs, whose first axis counts examples: arrays, PyTorch tensors, pandas tables, lists. Bytes are divided by
+        255, for an energy of your own too; images are flattened, or given their channel, for networks of the library.
+    y: targets, or labels that count classes from 0, which become one-hot rows; a cost of your own refuses labels unless
+        it says what to do with them. None to predict.
 
     What F would still refuse is refused here, with the way out: inputs that its activation does not hear, for one.
 
@@ -260,6 +270,15 @@ def need(F: System, ability: type[Ability], who: str, remedy: str) -> Ability:
     if (found := F.offer(ability)) is None:
         raise InputError(f"{who}, and F={_in_short(F)} does not offer it: {remedy}")
     return found
+
+
+def by_layer(name: str, given: Any, layers: Iterable[str] = ()) -> dict[str, Any]:
+    """What a method of the user gave for `layers`, refused if it is no dict or lacks one of them."""
+    known = sorted(given) if isinstance(given, dict) else None
+    if known is None or (lacking := [layer for layer in layers if layer not in known]):
+        found = "no dict" if known is None else f"{known} without {lacking[0]!r}"
+        raise InputError(f"{name} gave {found}: it must give a dict, with an entry for each of {[*layers]}")
+    return given
 
 
 def _in_short(F: System) -> str:
@@ -292,6 +311,15 @@ def require_energy(F: System, rule: str, remedy: str = "take VectorField") -> No
     """Refuse a vector field, for rules that compare or sample energies."""
     if not F.conservative:
         raise InputError(f"{rule} needs an energy, and F={_in_short(F)} settles along a vector field: {remedy}")
+
+
+def require_traceable(F: System, who: str) -> None:
+    """Refuse a device, for what is compiled."""
+    if not F.traceable:
+        raise InputError(
+            f"{who} compiles F, and F={_in_short(F)} is not traceable: what is measured learns by eqprop.update, or by "
+            "the `fit` and `measure` of eqprop.bench"
+        )
 
 
 def energy_of(F: TotalEnergy) -> Callable[[Theta, Data, State], Any]:

@@ -12,7 +12,7 @@ from eqprop.cost import Clampable, Cost, Curved, PlainCost
 from eqprop.energy.base import Blockwise, Energy, PlainEnergy, Reversible
 from eqprop.errors import InputError
 from eqprop.state import Space
-from eqprop.total.base import Ability, Blocks, Outputs, Reversal, System
+from eqprop.total.base import Ability, Blocks, Outputs, Reversal, System, by_layer
 from eqprop.types import Array, Data, Layers, Number, Scalar, State, Theta
 
 
@@ -41,6 +41,10 @@ class Total(System):
         for role, part, signature in (("energy", energy, "E(theta, x, s)"), ("cost", cost, "C(theta, y, s)")):
             if not callable(part):
                 raise InputError(f"{role}={part!r} cannot be called: give a function {signature}")
+            if isinstance(part, type):
+                raise InputError(
+                    f"{role}={part.__name__} is a class: give {part.__name__}(), or a function {signature}"
+                )
         if isinstance(energy, Energy) and space is not None:
             raise InputError(f"energy={energy!r} says itself what its states are: leave `space` out")
         if not isinstance(energy, Energy):
@@ -60,6 +64,8 @@ class Total(System):
         """C(θ, y, s), which needs a target."""
         if v[1] is None:
             raise InputError("the targets are None, and the cost compares with them: give v = (inputs, targets)")
+        if not self.conservative:  # a vector field need not have an energy
+            return self.cost(theta, v[1], s)
         return super().cost_at(theta, v, s)
 
     @property
@@ -136,8 +142,8 @@ class TotalBlocks(eqx.Module, Blocks):
         self, theta: Theta, v: tuple[Data, Data], beta: Number, s: Layers, block: tuple[str, ...]
     ) -> dict[str, Any]:
         x, _ = v
-        added = self.F.cost.curvature(theta, beta)
-        bounds = self.F.energy.curvature(theta, x, s, block)
+        added = by_layer("curvature of the cost", self.F.cost.curvature(theta, beta))
+        bounds = by_layer("curvature of the energy", self.F.energy.curvature(theta, x, s, block), block)
         # A strong negative nudge can make a block concave; any positive bound is then still a bound.
         return {layer: jnp.maximum(bound + added.get(layer, 0.0), 0.1 * bound) for layer, bound in bounds.items()}
 

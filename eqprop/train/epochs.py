@@ -12,11 +12,13 @@ import numpy as np
 
 from eqprop.compile import compiled
 from eqprop.errors import DivergedError, InputError, LearningWarning
+from eqprop.total import require_traceable
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
 from eqprop.train.trainer import Trainer, TrainState, advance, settling_of, starts
 from eqprop.train.watch import Watch
+from eqprop.tree import summary
 from eqprop.types import Data, HowMany, Theta
 
 PIECE_SECONDS = 1.0  # short enough for a progress bar, long enough that dispatch and copying the state do not show
@@ -124,6 +126,7 @@ def fit(
 def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = None) -> None:
     """Refuse data that the energy cannot take or that are not finite, before anything is compiled."""
     require_feed(feed)
+    require_traceable(trainer.F, "fit")
     held_out = 0 if valid is None else len(jax.tree.leaves(valid)[0])
     for what, particles, count in (
         ("training", state.particles, feed.slots),
@@ -144,13 +147,21 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
     example = jax.tree.map(lambda a: a[0], v)
     start = jax.tree.map(lambda a: a[0], trainer.rest(1))
     try:
-        jax.eval_shape(trainer.F, theta, example, 0.0, start)
+        jax.eval_shape(trainer.F if trainer.F.conservative else trainer.F.force, theta, example, 0.0, start)
     except InputError:
         raise
+    except LookupError as error:
+        raise InputError(
+            f"F finds no {error} in θ ({summary(theta)}), in the state ({summary(start)}) or in an example"
+        ) from error
     except (TypeError, ValueError) as error:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
+    allowed = jax.eval_shape(trainer.F.project, theta)
+    if jax.tree.map(jnp.shape, allowed) != jax.tree.map(jnp.shape, theta):
+        raise InputError(f"project gave {summary(allowed)} for θ, which is {summary(theta)}: it must give such a θ")
     trainer.F.check_data(v)
+    trainer.rule.check_at(trainer.F, theta, v, trainer.rest(1))
 
 
 def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
@@ -164,7 +175,7 @@ def _diverged(trainer: Trainer, state: TrainState, feed: Feed) -> DivergedError:
     batch = next(feed.epoch(state.key, int(state.epoch), int(state.batch)))
     learned = trainer.rule.at(state.step)(trainer.F, state.theta, batch.v, starts(trainer, state, batch), state.key)
     if not _finite((learned.state, learned.gradient)):
-        return DivergedError(f"{where}, while it settles. {trainer.rule.free.remedy}; or lower β")
+        return DivergedError(f"{where}, while it settles. {trainer.rule.free.restraint}; or lower β")
     if jnp.sum(settling_of(learned)["moving"] * batch.weight) > jnp.sum(batch.weight) / 2:
         words = f"{where}, by the update of θ, as most examples do not come to rest before"
         return DivergedError(f"{words}. {trainer.rule.free.remedy}; or lower the learning rate")

@@ -16,7 +16,7 @@ from eqprop.compile import compiled
 from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
-from eqprop.total import System, system
+from eqprop.total import System, require_traceable, system
 from eqprop.train.feed import Batch, Feed, Window, checked, pad_rows, require_feed, rows_of
 from eqprop.train.layout import EXAMPLES, by_rows, check_mesh, everywhere, lay, shardings
 from eqprop.train.parallel import NOWHERE, fill_up, spread
@@ -168,6 +168,7 @@ class Trainer(eqx.Module):
         return averages, state._replace(valid_particles=particles)
 
     def _checked(self, v: Data) -> Data:
+        require_traceable(self.F, "a Trainer that measures or predicts")
         v = checked(v)
         self.F.check_data(v)
         return v

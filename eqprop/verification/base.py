@@ -121,6 +121,11 @@ class Claim(abc.ABC):
     name: ClassVar[str]
     section: ClassVar[str]
 
+    @property
+    def place(self) -> str:
+        """Where the paper has it: "section 3.3", or "Appendix C"."""
+        return self.section if self.section.startswith("Appendix") else f"section {self.section}"
+
     def applies(self, subject: Subject) -> bool:
         """Whether it says anything about the subject."""
         return True

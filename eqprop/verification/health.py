@@ -23,6 +23,8 @@ LEAST = 1e-9
 SMALL = 50
 """The largest number of units, of all examples, whose Hessian is looked at as a matrix."""
 
+NAMES = {"beta": "β", "theta": "θ"}
+
 AT_ONCE = 8
 """Points at which F is looked at by one call of its program."""
 
@@ -50,6 +52,8 @@ def checkup(subject: Subject) -> tuple[Check, ...]:
     if not np.isfinite(met):
         return (settled,)
     around = _around(subject, s)
+    if not (given := _given(around)).passed:
+        return (given,)
     checks = [_force(around), _symmetry(around), _jump(around), settled]
     if settled.passed:
         beta = 1e-3 * unit(subject)
@@ -100,7 +104,8 @@ def _unsettled(subject: Subject, s: State, met: float, told: float) -> str:
                 f"Free phase not converged: residual {met:.1e}. It overshoots: take smaller steps (`epsilon`, now "
                 f"{free.epsilon:g}), and more of them."
             )
-        if not (jump := _jump(_around(subject, near), 2 * shorter.epsilon)).passed:
+        jump = _jump(_around(subject, near), 2 * shorter.epsilon)
+        if not jump.passed and np.isfinite(jump.value):
             return f"Free phase not converged: residual {met:.1e}, as it goes to and fro. {jump.advice}"
     if np.isfinite(met):
         return (
@@ -150,6 +155,31 @@ def _look(F: System, theta: Theta, v: Data, s: State, points: Array) -> tuple[Ar
     return jax.vmap(jax.vmap(one), in_axes=(None, 0))(v, points)
 
 
+def _given(around: Around) -> Check:
+    """Whether F uses β and θ at all: without, every claim says 0 = 0."""
+    subject = around.subject
+    points = jnp.asarray(np.concatenate([around.x[None], around.vectors(3)]))
+    sizes = _used(subject.F, subject.theta, subject.v, subject.s, points)
+    unused = [name for name, size in zip(("beta", "theta"), map(float, sizes), strict=True) if size == 0]
+    advice = " ".join(f"∂F/∂{NAMES[name]} is 0 everywhere: does F use its argument {name}?" for name in unused)
+    if "beta" in unused:
+        advice += " Without a target there is no cost that β could weigh: give targets in v."
+    return Check("arguments that F does not use", len(unused), "= 0", not unused, advice)
+
+
+@compiled
+def _used(F: System, theta: Theta, v: Data, s: State, points: Array) -> tuple[Array, Array]:
+    """The largest of ∂F/∂β and of ∂F/∂θ at some points, of all examples; the first axis of `points` counts them."""
+    _, restore = ravel_pytree(jax.tree.map(lambda u: u[0], s))
+
+    def one(v: Data, x: Array) -> tuple[Array, Array]:
+        s = F.space.project(restore(x))
+        slopes, pull = jax.grad(F, argnums=(0, 2))(theta, v, jnp.asarray(0.1), s)
+        return jnp.abs(pull), jnp.max(jnp.abs(ravel_pytree(slopes)[0]))
+
+    return jax.tree.map(jnp.max, jax.vmap(jax.vmap(one), in_axes=(None, 0))(v, points))
+
+
 def _force(around: Around) -> Check:
     """The force beside differences of F itself, near the fixed point, where it is not 0, in a random direction."""
     (d,) = around.vectors(1)
@@ -158,8 +188,8 @@ def _force(around: Around) -> Check:
     expected = (8 * (energies[1] - energies[2]) - (energies[3] - energies[4])) / 12e-4
     errors = np.abs(np.sum(forces[0] * d, axis=1) + expected) / (np.abs(expected) + 1e-6)
     advice = (
-        "∂F/∂s is not the derivative of F: a custom derivative or a stop_gradient in it takes part of the force away. "
-        "Without that part the network does not go downhill."
+        "∂F/∂s is not the derivative of F: a custom derivative, a stop_gradient, a side effect or a random number in F "
+        "takes part of the force away. Without that part the network does not go downhill."
     )
     return at_most("∂F/∂s beside differences of F", np.median(errors), 1e-4, advice)
 

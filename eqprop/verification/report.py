@@ -116,7 +116,7 @@ class Report:
         lines = ["# The paper's claims, checked", "", *_summary(self), ""]
         for title, findings in self.by_claim().items():
             claim = findings[0].claim
-            lines += [f"## {title[0].upper()}{title[1:]} (section {claim.section})", "", *_quoted(claim), ""]
+            lines += [f"## {title[0].upper()}{title[1:]} ({claim.place})", "", *_quoted(claim), ""]
             if title in figures:
                 name = f"{title.replace(' ', '_')}.png"
                 write_figure(folder / name, figures[title])
@@ -135,7 +135,7 @@ def _advice(finding: Finding) -> Iterable[str]:
 def _summary(report: Report) -> list[str]:
     checks = [check for finding in report.findings for check in finding.checks]
     good = sum(check.passed for check in checks)
-    return [f"**{good} of {len(checks)} checks hold**, of {len(report.findings)} claims on one subject each."]
+    return [f"**{good} of {len(checks)} checks hold**, in {len(report.findings)} findings (a claim on a subject)."]
 
 
 def _quoted(claim: Claim) -> list[str]:

@@ -1,24 +1,25 @@
 """Check the paper's claims on any F: one's own, or those of the zoo."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import inf
 from os import cpu_count
 from textwrap import shorten
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqprop.boundary import CHECKED, entrance
 from eqprop.errors import InputError
 from eqprop.nudge import Symmetric
 from eqprop.relax.base import require_floats
 from eqprop.rule import EquilibriumPropagation
-from eqprop.total import Blocks, System, TotalEnergy, system
-from eqprop.types import Array, Data, State, Theta
+from eqprop.total import Blocks, System, TotalEnergy, require_energy, require_traceable, system
+from eqprop.types import Array, Count, Data, Limit, State, Theta
 from eqprop.verification.another_view import AnotherView
 from eqprop.verification.backward import BackpropagationThroughTime, ErrorsTravelBackwards
 from eqprop.verification.base import Check, Claim, Finding, Subject
@@ -69,24 +70,26 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
+@entrance
 def verify(
-    F: TotalEnergy,
+    F: Annotated[TotalEnergy, CHECKED],
     theta: Theta,
     v: Data,
     s: State | None = None,
     *,
     rule: EquilibriumPropagation | None = None,
-    claims: Sequence[Claim] = CLAIMS,
-    examples: int = 3,
+    claims: Sequence[Claim | str] = CLAIMS,
+    examples: Count = 3,
     name: str = "your energy",
     observe: Callable[[int, int], None] = lambda *_: None,
-    seconds: float = inf,
+    seconds: Limit = inf,
 ) -> Report:
     """See which of the paper's claims hold for F(θ, v, β, s) at these weights and examples, in double precision.
 
     `Total(E, C)` is the F of an energy and a cost. In v and s the first axis counts examples, of which the first few
     are used; s is where they start, None for where F's space says. `rule` has the relaxations to use and the kind of
-    nudge; without one, the examples settle until nothing moves. A check that fails comes with advice.
+    nudge; without one, the examples settle until nothing moves. `claims` are some of `CLAIMS`, or their names. A check
+    that fails comes with advice.
 
     A state of thousands of units may take minutes. After each claim, `observe` is told how many are done and how many
     there are, as for a bar: `with eqprop.progress.CountBar("claim") as bar: verify(…, observe=bar.update)`. After that
@@ -95,11 +98,17 @@ def verify(
         >>> def F(theta, v, beta, s):
         ...     x, y = v
         ...     return (s - theta * x) ** 2 / 2 + s**4 / 4 + beta * (s - y) ** 2
-        >>> claims = [claim for claim in CLAIMS if claim.name == "proposition 1"]
-        >>> print(verify(F, jnp.array(0.5), (jnp.ones(2), jnp.ones(2)), jnp.zeros(2), claims=claims))
+        >>> print(verify(F, jnp.array(0.5), (jnp.ones(2), jnp.ones(2)), jnp.zeros(2), claims=["proposition 1"]))
         pass  proposition 1, your energy  2 of 2
     """
     F = system(F)
+    require_traceable(F, "verify")
+    require_energy(F, "verify", "see how near its gradient by VectorField is to the exact RecurrentBackpropagation")
+    names = [claim for claim in claims if isinstance(claim, str)]
+    known = named("claims", names, {claim.name: claim for claim in CLAIMS}) if names else {}
+    chosen = [*known.values(), *(claim for claim in claims if not isinstance(claim, str))]
+    if not chosen:
+        raise InputError("claims=[]: no claim is chosen; give some, or leave `claims` out for all")
     sizes = {len(leaf) if jnp.ndim(leaf) else 0 for leaf in jax.tree.leaves(v)}
     if len(sizes) != 1 or 0 in sizes:
         raise InputError(f"v has arrays of {sorted(sizes)} examples: the first axis of each counts the same examples")
@@ -116,8 +125,19 @@ def verify(
         v, s = jax.tree.map(lambda a: a[:count], (v, s))
         _check(F, theta, v, s)
     subject, end = Subject(name, F, theta, v, s, rule), monotonic() + seconds
-    done = iter(range(1, len(claims) + 1))
-    return Report(tuple(examine(subject, claims, lambda _: observe(next(done), len(claims)), end)))
+    done = iter(range(1, len(chosen) + 1))
+    return Report(tuple(examine(subject, chosen, lambda _: observe(next(done), len(chosen)), end)))
+
+
+def named(what: str, asked: Sequence[str], there: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries whose names are asked for, or begin with a name asked for, large letters or small."""
+    found = set()
+    for name in asked:
+        full = [full for full in there if full.lower().startswith(name.lower())]
+        if not full:
+            raise InputError(f"{what} {name!r}: there is none that begins so; see `eqprop verify --list`")
+        found |= {one for one in full if one.lower() == name.lower()} or {*full}
+    return {name: one for name, one in there.items() if name in found}
 
 
 def _double(a: Any) -> Array:
