@@ -1,9 +1,10 @@
 """For the reference: an Equinox module is called with its fields, as a dataclass is, which MkDocs cannot know."""
 
 import re
+from dataclasses import fields, replace
 from typing import Any
 
-from griffe import Attribute, Class, Extension, Function, Module, Parameter, ParameterKind, Parameters
+from griffe import Attribute, Class, Expr, Extension, Function, Module, Parameter, ParameterKind, Parameters
 
 ARGUMENT = re.compile(r"^(\*{0,2}\w+(?:, \w+)*): ")
 
@@ -23,9 +24,25 @@ def _visit(scope: Module | Class) -> None:
             member.docstring.value = _listed(member.docstring.value.replace("λ*", "λ\\*"))
         if isinstance(member, Module | Class):
             _visit(member)
+        if isinstance(member, Attribute):
+            member.annotation = _plain(member.annotation)
+        if isinstance(member, Function):
+            for given in member.parameters:
+                given.annotation = _plain(given.annotation)
         if isinstance(member, Class) and "__init__" not in member.members and _is_module(member):
             self = Parameter("self", kind=ParameterKind.positional_or_keyword)
             member.set_member("__init__", Function("__init__", parameters=Parameters(self, *_parameters(member))))
+
+
+def _plain(annotation: Any) -> Any:
+    """`Annotated[X, …]` as X: what is said beside the type is for the check of the call."""
+    if isinstance(annotation, list | tuple):
+        return type(annotation)(map(_plain, annotation))
+    if not isinstance(annotation, Expr):
+        return annotation
+    if getattr(getattr(annotation, "left", None), "name", "") == "Annotated":
+        return _plain(annotation.slice.elements[0])  # pyright: ignore[reportAttributeAccessIssue]
+    return replace(annotation, **{field.name: _plain(getattr(annotation, field.name)) for field in fields(annotation)})
 
 
 def _listed(text: str) -> str:

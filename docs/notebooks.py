@@ -14,7 +14,7 @@ import nbformat
 DOCS = Path(__file__).parent
 NAMES = ("first-energy", "paper-in-ten-minutes", "own-energy", "nudges-and-relaxations", "scikit-learn")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n?", flags=re.MULTILINE | re.DOTALL)
-SETUP = "%pip install --quiet {where}  # in Colab, or where eqprop is not installed yet"
+SETUP = "%pip install --quiet {where}  # where it is not installed yet; in a clone: %pip install ../.."
 
 
 def made(name: str, where: str = "eqprop") -> Any:
@@ -56,14 +56,19 @@ def links(name: str, repository: str | None) -> str:
     return f"*{there}*\n"
 
 
+def _beside(name: str) -> str:
+    """Where a tutorial is, from the folder of the notebooks."""
+    return f"{name}.ipynb" if name in NAMES else f"../tutorials/{name}.md"
+
+
 def _code(text: str) -> Any:
     return nbformat.v4.new_code_cell(text.strip())
 
 
 def _words(text: str) -> Any:
-    """Markdown as notebooks have it: links to other pages and to the reference become their words."""
+    """Markdown as notebooks have it: links lead to notebooks and pages; those to the reference are words."""
     text = re.sub(r"\[([^\]]*)\]\[[^\]]*\]", r"\1", text)
-    text = re.sub(r"(?<!!)\[([^\]]*)\]\((?!http)[^)]*\)", r"\1", text)
+    text = re.sub(r"(?<=\]\()([\w-]+)\.md", lambda to: _beside(to[1]), text)
     return nbformat.v4.new_markdown_cell(text.strip())
 
 

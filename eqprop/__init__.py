@@ -146,7 +146,7 @@ from eqprop.train import (
 )
 
 if TYPE_CHECKING:
-    from eqprop import bench, data, device, spice
+    from eqprop import bench, data, device, plots, progress, spice
     from eqprop.page.running import live
     from eqprop.verification import verify
 
@@ -284,7 +284,9 @@ __all__ = [  # noqa: RUF022  (in plain alphabetical order)
     "live",
     "load",
     "mesh",
+    "plots",
     "predict",
+    "progress",
     "relu6",
     "save",
     "shardings",
@@ -309,6 +311,8 @@ LATER = {
     "data": "",
     "device": "",
     "live": "eqprop.page.running",
+    "plots": "",
+    "progress": "",
     "spice": "",
     "verify": "eqprop.verification",
 }

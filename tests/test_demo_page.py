@@ -405,6 +405,15 @@ def test_narrow_and_dark(visit: Any, scheme: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [700, 1100])
+def test_titles_of_curves_leave_room_for_the_numbers(visit: Any, width: int) -> None:
+    page = visit(size=(width, 900))
+    until_still(page)
+    room = "h3 => h3.scrollWidth - h3.clientWidth"
+    assert [title.evaluate(room) for title in page.locator(".curve h3").all()] == [0, 0, 0]
+
+
+@pytest.mark.slow
 def test_it_opens_from_the_file_system(visit: Any, tmp_path: Path) -> None:
     path = tmp_path / "demo.html"
     path.write_text(standalone(), encoding="utf-8")

@@ -1,6 +1,7 @@
 """What a notebook shows: pictures of figures, and a line or a table for what would else be arrays."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,15 @@ def test_what_holds_arrays_prints_a_line() -> None:
     assert repr(trace).startswith("<Trace: 2 examples, 3 steps, energy 0 → -")
     feed = ep.Shuffled(digits.train.v, 50)
     assert repr(feed) == "<Shuffled: 26 minibatches in an epoch>"
-    for thing in (digits, digits.test, state, trace, feed):
+    learned = ep.EquilibriumPropagation(ep.Symmetric(0.5), ep.Block(3), ep.Block(3))(
+        F, state.theta, digits.test[:2].v, NET.rest(2)
+    )
+    assert repr(learned).endswith("235 numbers; states hidden 2×3, output 2×10: 26 numbers; phases free, nudged>")
+    assert repr(learned.phases["nudged"]).startswith(
+        "<Info: 2×2 settlings, up to 3 steps, 0 converged, residual up to "
+    )
+    jax.eval_shape(lambda info: bool(repr(info)) or None, learned.phases["free"])
+    for thing in (digits, digits.test, state, trace, feed, learned, learned.phases):
         assert len(repr(thing)) < 300 and "\n" not in repr(thing) and " at 0x" not in repr(thing)
 
 
@@ -101,6 +110,15 @@ def test_a_notebook_can_be_opened_elsewhere_where_the_project_has_an_address() -
         "first-energy", "https://github.com/a/b"
     )
     words = notebooks._words(
-        "[`Gradient`][eqprop.Gradient], [a page](x.md), [outside](https://a.b), ![p](q.png)"
+        "[`Gradient`][eqprop.Gradient], [a page](x.md#y), [another](../z.md), [a notebook](own-energy.md), [b](https://a.b)"
     ).source
-    assert words == "`Gradient`, a page, [outside](https://a.b), ![p](q.png)"
+    assert words == (
+        "`Gradient`, [a page](../tutorials/x.md#y), [another](../z.md), [a notebook](own-energy.ipynb), [b](https://a.b)"
+    )
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_links_in_a_notebook_lead_somewhere(name: str) -> None:
+    for _, source in sources(notebooks.made(name)):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", source):
+            assert (DOCS / "notebooks" / target).exists(), target

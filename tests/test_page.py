@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 from math import prod
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import eqprop as ep
-from eqprop.page import Scene, Session, scene_of, scene_of_data
+from eqprop.page import Scene, Session, running, scene_of, scene_of_data
 from eqprop.page.messages import Reply, Request, parse
 from marks import slow_but
 
@@ -214,6 +215,28 @@ def test_wrong_examples_come_with_the_most_costly_first(session: Session) -> Non
     np.testing.assert_array_equal(reply.arrays["pixels"].reshape(len(rows), 64), V[0][rows])
     given = ask(session, "examples", first=5, count=2)
     assert given.words["indices"] == [5, 6] and given.words["total"] == len(V[0])
+
+
+def test_the_code_learns_what_the_page_has_learned_over_more_than_an_epoch() -> None:
+    scene = scene_of_data("digits", say=lambda _: None, updates=128)
+    names: dict[str, Any] = {"ep": ep}
+    exec(scene.code, names)
+    assert int(names["state"].step) == 128 and int(names["state"].batch) == 2
+    jax.tree.map(np.testing.assert_array_equal, names["theta"], scene.theta)
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_package_that_is_missing_is_told_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch, notebook: bool
+) -> None:
+    package = "anywidget" if notebook else "websockets"
+    monkeypatch.setattr(running, "find_spec", lambda name: None if name == package else name)
+    monkeypatch.setitem(sys.modules, "ipykernel", running)
+    if not notebook:
+        monkeypatch.delitem(sys.modules, "ipykernel")
+    where = "in a notebook " if notebook else ""
+    with pytest.raises(ep.InputError, match=f"^{where}the live page needs the package {package}, of the extra `live`"):
+        ep.live(F, None, V)  # which it would refuse, too
 
 
 @pytest.mark.slow

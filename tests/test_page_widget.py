@@ -42,6 +42,7 @@ def widget(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def test_a_widget_answers_and_trains_between_messages(widget: Any) -> None:
+    assert str(widget) == "<Watch: your energy>"
     widget._hear(widget, {"kind": "settle", "id": 3, "input": {"example": 0}, "target": 1}, [])
     header, buffers = widget.sent.pop()
     assert header["id"] == 3
@@ -72,9 +73,14 @@ def test_the_widget_shows_the_page(widget: Any, browser: Any) -> None:
         return answers
 
     page.expose_function("toPython", to_python)
-    page.set_content(f"<style>{widget._css}</style><div id='cell'></div>")
+    notebook = ".jp-OutputArea-output pre { word-break: break-all }"  # as JupyterLab has it
+    page.set_content(f"<style>{widget._css}{notebook}</style><div class='jp-OutputArea-output' id='cell'></div>")
     page.evaluate(NOTEBOOK, widget._esm)
     page.get_by_text("It reads").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Show the same in Python").click()
+    code = page.locator("dialog pre").evaluate("pre => getComputedStyle(pre).wordBreak")
+    assert code == "normal", "it breaks words, as JupyterLab would"
+    page.keyboard.press("Escape")
     assert page.locator("#cell canvas").count() >= 3
     page.evaluate("() => window.close()")
     assert page.locator("#cell canvas").count() == 0

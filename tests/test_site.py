@@ -42,6 +42,25 @@ def test_arguments_of_a_docstring_become_a_list() -> None:
     assert not lines or len(lines) == 8
 
 
+def test_signatures_say_the_type_and_not_how_it_is_checked() -> None:
+    griffe, fields = pytest.importorskip("griffe"), importlib.import_module("fields")
+    source = "def f(a: Annotated[int, CHECKED], b: dict[str, Annotated[Any, Strength()]] | None): ..."
+    with griffe.temporary_visited_module(source) as module:
+        fields._visit(module)
+        assert [str(given.annotation) for given in module["f"].parameters] == ["int", "dict[str, Any] | None"]
+
+
+def test_formulas_of_pages_that_are_written_by_hand_are_no_text_that_markdown_changes() -> None:
+    """A quotation is a command; between dollar signs, an underscore is no emphasis."""
+    for page in [
+        *DOCS.glob("*.md"),
+        *DOCS.glob("since-2017/*.md"),
+        *DOCS.glob("concepts/*.md"),
+        *DOCS.glob("tutorials/*.md"),
+    ]:
+        assert not re.findall(r"^> .*[=≤].*$", re.sub(r"`[^`]*`", "", page.read_text()), flags=re.MULTILINE), page.name
+
+
 def test_nothing_is_fetched_from_elsewhere_and_search_works_without_a_server() -> None:
     settings = (ROOT / "mkdocs.yml").read_text()
     for name in re.findall(r"vendor/[\w./-]+\.(?:js|css)", settings):

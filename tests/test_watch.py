@@ -34,6 +34,7 @@ def train(
     y: Any = Y,
     observe: Any = lambda _: None,
     epochs: int = 2,
+    again: bool = False,
 ) -> list[dict[str, float]]:
     """Minibatches of forty, in a compiled program that all settings share."""
     theta = jax.tree.map(lambda w: gain * w, NET.init(jax.random.key(0)))
@@ -41,7 +42,9 @@ def train(
     metrics = {"error": F.cost.misclassified}
     trainer = ep.Trainer(system, rule, ep.Rated(optimizer, rate), metrics=metrics)
     feed = ep.Shuffled((X, y), 40)
-    return ep.fit(trainer, trainer.init(theta, feed, jax.random.key(5)), feed, epochs=epochs, observe=observe)[1]
+    state = trainer.init(theta, feed, jax.random.key(5))
+    state = state._replace(epoch=state.epoch + epochs) if again else state
+    return ep.fit(trainer, state, feed, epochs=epochs, observe=observe)[1]
 
 
 def test_every_record_says_how_the_free_phases_ended() -> None:
@@ -53,6 +56,11 @@ def test_a_rate_of_0_is_told_once() -> None:
     with pytest.warns(ep.LearningWarning, match="no weight has changed.*learning rate is 0") as told:
         train(0.0, epochs=3)
     assert len(told) == 1
+
+
+def test_epochs_that_are_done_already_are_told() -> None:
+    with pytest.warns(ep.LearningWarning, match=r"epochs=2 counts all.*has done 2 already.*for 2 more say epochs=4"):
+        train(again=True)
 
 
 def test_a_nudge_that_is_lost_is_told() -> None:

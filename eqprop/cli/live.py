@@ -17,7 +17,7 @@ class Live:
     what: tyro.conf.Positional[str] = "digits"
     """the folder of a run, or a data set: digits, mnist, fashion, cifar10"""
     updates: HeldOut | None = None
-    """of a data set: the number of minibatches to learn first; None: 500, or 0 for networks of convolutions"""
+    """of a data set: minibatches to learn first; None: 500 or an epoch, the fewer; 0 for networks of convolutions"""
     host: str = "127.0.0.1"
     """the address to serve on; others than this machine's own let everybody in who knows the address"""
     port: int | None = None
@@ -29,12 +29,13 @@ class Live:
 
     def run(self) -> None:
         from eqprop.page import scene_of_data, scene_of_run
-        from eqprop.page.running import serve
+        from eqprop.page.running import require, serve
 
         def say(words: str) -> None:
             screen.print(words, markup=False, highlight=False, soft_wrap=True)
 
         check_options(self)
+        require("websockets")
         if self.port is not None and not 0 <= self.port < 65536:
             raise InputError(f"--port {self.port}: give a number from 0 to 65535")
         if Path(self.what).is_dir():

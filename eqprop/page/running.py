@@ -56,6 +56,8 @@ def live(
     optimizer: how the page trains; by default plain gradient descent.
     host, port, browser: where the page is served, and whether it is opened.
     """
+    notebook = "ipykernel" in sys.modules
+    require("anywidget" if notebook else "websockets", "in a notebook the live page" if notebook else "the live page")
     scene = scene_of(
         F,
         theta,
@@ -69,11 +71,20 @@ def live(
         rules=rules,
         optimizer=optimizer,
     )
-    if "ipykernel" in sys.modules and find_spec("anywidget"):
+    if notebook:
         from eqprop.page.widget import Watch
 
         return Watch(scene)
     return serve(scene, host, port, browser=browser)
+
+
+def require(package: str, what: str = "the live page") -> None:
+    """Refuse to begin without the package that is needed in the end."""
+    if not find_spec(package):
+        raise InputError(
+            f"{what} needs the package {package}, of the extra `live`: pip install 'eqprop[live]', or in a clone "
+            "pip install '.[live]'"
+        )
 
 
 def serve(
@@ -85,8 +96,6 @@ def serve(
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until Ctrl-C. Without a port, the usual one, or any that is free."""
-    if not find_spec("websockets"):
-        raise InputError("the live page needs the package websockets: pip install 'eqprop[live]'")
     if not is_loopback(host):
         say(
             f"host={host}: everybody who can reach this machine and has the address can use its processor and see this "

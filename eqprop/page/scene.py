@@ -31,7 +31,7 @@ from eqprop.store import Run
 from eqprop.study import Experiment, Setup, experiment_of, preset, weights_of
 from eqprop.study.methods import Phases
 from eqprop.total import System, TotalEnergy, system
-from eqprop.train import Feed, Shuffled, Trainer, TrainState
+from eqprop.train import Feed, Shuffled, Trainer, TrainState, fit
 from eqprop.types import Shape, Theta
 
 MOST_EXAMPLES = 10_000
@@ -142,12 +142,10 @@ def scene_of_data(
     updates = min(0 if experiment.convolves else 500, setup.feed.batches) if updates is None else updates
     if updates:
         say(f"learning from {updates} minibatches first …")
-    state = setup.state
-    while (left := updates - int(state.step)) > 0:
-        state = setup.trainer.advance(state, setup.feed, min(left, setup.feed.batches - int(state.batch)))
-        if int(state.batch) == setup.feed.batches:
-            state = state._replace(epoch=state.epoch + 1, batch=state.batch * 0)
-    return _scene(raw, setup, state.theta, updates, DATA_CODE.format(name=name, updates=updates))
+    epochs, batches = divmod(updates, setup.feed.batches)
+    state, _ = fit(setup.trainer, setup.state, setup.feed, epochs=epochs)
+    state = setup.trainer.advance(state, setup.feed, batches)
+    return _scene(raw, setup, state.theta, updates, DATA_CODE.format(name=name, epochs=epochs, batches=batches))
 
 
 RUN_CODE = """\
@@ -163,7 +161,8 @@ DATA_CODE = """\
 from eqprop.study import preset
 
 setup = preset({name!r}).build(ep.data.load({name!r}))
-state = setup.trainer.advance(setup.state, setup.feed, {updates})
+state, _ = ep.fit(setup.trainer, setup.state, setup.feed, epochs={epochs})
+state = setup.trainer.advance(state, setup.feed, {batches})
 F, theta = setup.trainer.F, state.theta
 x, y = setup.data.test.v
 """

@@ -29,6 +29,9 @@ class Watch(anywidget.AnyWidget):
         self.trains: threading.Thread | None = None
         self.on_msg(self._hear)
 
+    def __repr__(self) -> str:
+        return f"<Watch: {self.session.scene.title}>"
+
     def _hear(self, widget: Any, content: Any, buffers: list[bytes]) -> None:
         with self.turn:
             reply = self.session.answer(Request(content if isinstance(content, dict) else {}))

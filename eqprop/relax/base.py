@@ -34,6 +34,14 @@ class Info(NamedTuple):
     steps: Int[Array, "*batch"]
     converged: Bool[Array, "*batch"]
 
+    def __repr__(self) -> str:
+        count = "×".join(map(str, jnp.shape(self.residual))) or "1"
+        went = ""
+        if not any(isinstance(part, Tracer) for part in self):
+            went = f", up to {jnp.max(self.steps, initial=0)} steps, {jnp.sum(self.converged)} converged"
+            went += f", residual up to {jnp.max(self.residual, initial=0):.1e}"
+        return f"<Info: {count} settlings{went}>"
+
 
 def restless(examples: int, steps: int) -> Info:
     """The `Info` of chains that sample and never rest: their residual is NaN, and they have not converged."""

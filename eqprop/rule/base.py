@@ -17,6 +17,7 @@ from eqprop.relax import Info, Relaxation
 from eqprop.relax.base import check_batch
 from eqprop.rule.reading import Reading
 from eqprop.total import System, TotalEnergy, system
+from eqprop.tree import summary
 from eqprop.types import Array, Data, Key, State, Theta, Weight
 
 
@@ -34,6 +35,11 @@ class Learned(NamedTuple):
     state: State
     phases: dict[str, Info]
     measured: dict[str, Array]
+
+    def __repr__(self) -> str:
+        more = f"; measured {', '.join(self.measured)}" if self.measured else ""
+        phases = f"phases {', '.join(self.phases)}"
+        return f"<Learned: gradient {summary(self.gradient)}; states {summary(self.state)}; {phases}{more}>"
 
 
 class Rule(eqx.Module):

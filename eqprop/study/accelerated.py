@@ -231,8 +231,8 @@ def sentence(entry: Entry) -> str:
         f"**{_title(entry)}: the accelerated form is {factor(entry):.1f} times as fast. Over all {entry['batches']} "
         f"minibatches, its update and the published one have a cosine of {sums[ours]:.4f} in the layer where it is "
         f"least.** Of the updates of single minibatches and layers, {shares[ours]} have a cosine of {ALIKE:g} or "
-        f"more. The published steps themselves, if they go on, lead to updates with {sums[theirs]:.4f} and "
-        f"{shares[theirs]}."
+        f"more. Running the published steps {LONGER} times as long gives a least cosine of {sums[theirs]:.4f}, and "
+        f"{shares[theirs]} of single updates at {ALIKE:g} or above."
     )
 
 

@@ -149,18 +149,18 @@ class Question(Study):
             return [median(weights, depth, count) / median(weights, depth, MEASURED) for depth in self.depths]
 
         shallow, deep = min(self.depths), max(self.depths)
-        grown, told = [], []
+        grown, modes, found = [], [], []
         for weights in GAINS:
             first, last = (median(weights, depth, MEASURED) for depth in (shallow, deep))
             grown.append(f"from {first:.0f} to {last:.0f} ({weights})")
-            ranges = [f"{min(r):.2f} to {max(r):.2f}" for r in (ratios(weights, count) for count in (MODES, FOUND))]
-            told.append(f"{ranges[0]} times the measured and {ranges[1]} of it ({weights})")
+            for told, count in ((modes, MODES), (found, FOUND)):
+                told.append(f"{min(r := ratios(weights, count)):.2f} to {max(r):.2f} ({weights})")
         apart = max(max(r, 1 / r) for weights in GAINS for r in ratios(weights, SLOWEST))
         return (
             f"**From {shallow} to {deep} hidden layers the median number of iterations goes {', '.join(grown)}; the "
             "slowest mode of the Hessian at the fixed point predicts the medians at all depths within a factor of "
-            f"{apart:.1f}.** What all modes predict, and when the units inside the box are found, of which the Hessian "
-            f"knows nothing: {', '.join(told)}."
+            f"{apart:.1f}.** Predicting from all modes gives {', '.join(modes)} of the measured number. Finding the "
+            f"units inside the box, about which the Hessian says nothing, takes {', '.join(found)} of it."
         )
 
 

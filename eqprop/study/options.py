@@ -113,14 +113,14 @@ class SettlingOptions:
     accelerate: bool = False
     """extrapolate from each step and the one before (Anderson's method): pays where phases are long"""
     persistent: bool = False
-    """start each free phase where that of the same example ended in the epoch before"""
+    """start each free phase from the state in which the same example ended in the epoch before"""
     precision: Literal["float32", "bfloat16"] = "float32"
     """states and weights while they settle; weights change, and phases are contrasted, in float32 in any case.
     bfloat16 takes a strong nudge: about 0.5"""
     carry: bool = False
-    """start each free phase where that of the same row of the minibatch before ended; evaluation starts at rest"""
+    """start each free phase from the state in which the same row of the previous minibatch ended; evaluate from rest"""
     surrogate: bool = False
-    """keep L in the history, the objective whose exact gradient EP follows at this β; an energy for each phase more"""
+    """record L, the objective whose exact gradient EP follows at this β; costs one more energy evaluation per phase"""
     tune: bool = False
     """choose β before the first minibatch, such that the estimated error of the gradient is least there; the search
     begins at --beta"""

@@ -160,11 +160,11 @@ times the rate, coupled learning clamps outputs half of the way, the feedback of
 & Pollack weights decay by the learning rate. STDP learns along gradient steps of ε = 0.5. With noise, every phase has
 as many steps of ε = 0.5 as the free one, states are averaged over the second half, and ρ is tanh, not the hard sigmoid.
 The layers are a single block, which is pulled by β = 0.1, and predictive coding is by β = 0.05. *Cosine*: between the
-method's gradient and the true one of what its network predicts, at the initial weights, on 200 examples; for Boltzmann
-machines, the gradient of their log-likelihood, whole; with noise, the gradient without. *Errors*: at the end of
-training. *Steps*: of all phases of an example, a step being one visit to every layer; in contrastive divergence, 15 of
-them are for the prediction by which it is measured while it learns. *Seconds*: of the training, compilation included.
-*Update*: the time of one, in units of backpropagation's; all were timed in turns, the median of five.
+method's gradient and the true one at the initial weights, on 200 examples. For Boltzmann machines the true one is the
+exact log-likelihood gradient; for noisy methods, the noise-free gradient. *Errors*: at the end of training. *Steps*: of
+all phases of an example, a step being one visit to every layer; in contrastive divergence, 15 of them are for the
+prediction by which it is measured while it learns. *Seconds*: of the training, compilation included. *Update*: the time
+of one, in units of backpropagation's; all were timed in turns, the median of five.
 """
 
 DIFFERENT = """

@@ -70,7 +70,8 @@ def perform(
             observe(progress)
 
         try:
-            if int(state.batch) or not enough(history):  # an epoch that was begun is finished
+            left = int(state.epoch) < experiment.learning.epochs
+            if left and (int(state.batch) or not enough(history)):  # an epoch that was begun is finished
                 state, _ = fit(
                     setup.trainer,
                     state,

@@ -75,6 +75,10 @@ def fit(
     batches = feed.batches
     history, piece, before = [], 1, None
     watch = Watch(trainer, state.theta)
+    if 0 < epochs <= int(state.epoch):
+        done = int(state.epoch)
+        words = f"fit: epochs={epochs} counts all, and the state has done {done} already: nothing to do"
+        warnings.warn(f"{words}; for {epochs} more say epochs={done + epochs}", LearningWarning, stacklevel=2)
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))

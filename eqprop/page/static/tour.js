@@ -29,7 +29,7 @@ function stepsFor(page) {
   const all = [
     {
       title: "It settles",
-      text: "The image on the left is held fixed. All other units start at 0 and slide downhill on an energy, until nothing moves any more. Where the outputs come to rest is the answer: there is no forward pass. Watch the energy fall.",
+      text: "The image is held fixed. All other units start at 0 and slide downhill on an energy, until nothing moves any more. Where the outputs come to rest is the answer: there is no forward pass. Watch the energy fall.",
       section: "2.2", about: "the neuronal dynamics", lit: page.scene,
       act: () => { page.setView("state"); session.change({ target: null, dream: null, clamp: [] }, { then: "play" }); },
     },
