@@ -33,7 +33,9 @@ try:
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
     from optuna.trial import FrozenTrial, Trial, TrialState
 except ImportError as error:
-    raise InputError(f"a sweep needs Optuna ({error}): pip install 'eqprop[sweep]'") from error
+    raise InputError(
+        f"a sweep needs Optuna ({error}): pip install 'eqprop[sweep]', or in a clone '.[sweep]'"
+    ) from error
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 POLL = 1.0  # seconds between two looks at trials that other processes train
