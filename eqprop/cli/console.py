@@ -17,7 +17,8 @@ out = Console()
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """The result of a training run or an evaluation, as a table."""
-    table = Table(title=f"{Path(result['dataset']).name}, {result['net']}", title_justify="left")
+    title = f"{Path(result['dataset']).name}, {result['net']}"
+    table = Table(title=title, title_justify="left", min_width=len(title))  # a title is cut where its table ends
     table.add_column("")
     table.add_column("error", justify="right")
     for name, part in (("training", "train"), ("validation", "valid"), ("test", "test")):
