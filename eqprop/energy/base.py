@@ -20,8 +20,8 @@ def unit_range(x: Any) -> Any:
 
 
 def check_field(kind: type) -> None:
-    """Refuse a class that gives a `field`, and would settle by its energy all the same."""
-    if "field" in vars(kind) and getattr(kind, "conservative", False) is True:
+    """Refuse a class with a method `field` that would settle by its energy all the same; a number may be named so."""
+    if callable(vars(kind).get("field")) and getattr(kind, "conservative", False) is True:
         raise InputError(
             f"{kind.__name__} gives a `field`, and its states settle along it only where it also says "
             "`conservative = False`: say so, or give the field another name"
