@@ -364,6 +364,9 @@ class Graph:
         if given[:2] == shape[1::-1] and prod(given) == prod(shape):
             raise InputError(f"{fits}: height and width are exchanged; give np.swapaxes(x, {axis}, {axis + 1})")
         image = (*count, *given) if given == count else given
+        if given == count and prod(image) == prod(shape):
+            rows = ", ".join(map(str, (1, *shape)))
+            raise InputError(f"{fits}: x is one example, and the first axis counts them; give x.reshape({rows})")
         if len(image) > 1:
             way = (
                 f", and the layer {prod(shape)}: resize it" if len(shape) == 1 else f": give images of {_times(shape)}"
