@@ -1,7 +1,7 @@
 """What is handed over from outside fits the annotations, or is refused in words that name it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -309,3 +309,48 @@ def test_a_whole_number_that_is_too_small_is_refused_in_the_same_words() -> None
 def test_a_space_says_whether_its_layers_have_names() -> None:
     assert ep.Space({"a": 3}).named
     assert not any(space.named for space in (ep.Space(), ep.Space(3), ep.Space((2, 2)), ep.Space(())))
+
+
+@jax.tree_util.register_pytree_node_class
+class Bare:
+    """θ of a class that does not say when two are equal."""
+
+    def __init__(self, A: Any) -> None:
+        self.A = A
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return (self.A,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, parts: Any) -> "Bare":
+        return cls(*parts)
+
+
+def test_theta_may_be_of_a_class_of_ones_own() -> None:
+    F = ep.system(lambda theta, v, beta, s: whole({"A": theta.A}, v, beta, s), space=ep.Space((2,)))
+    assert fit_own(F, Bare(jnp.ones((2, 3))))[1]
+
+
+class Named(NamedTuple):
+    theta: Any
+
+
+def test_theta_may_have_a_part_named_theta() -> None:
+    F = ep.system(lambda theta, v, beta, s: whole({"A": theta.theta}, v, beta, s), space=ep.Space((2,)))
+    assert trainer_of(F).measure(Named(jnp.ones((2, 3))), (X, Y)) == trainer_of(
+        ep.system(whole, space=ep.Space((2,)))
+    ).measure(OWN, (X, Y))
+
+
+def test_an_energy_may_have_a_number_called_field() -> None:
+    assert vars(type("Ising", (Own,), {"field": 0.5}))["field"] == 0.5
+
+
+def test_bytes_of_0_and_1_are_refused_for_an_energy_of_ones_own() -> None:
+    with pytest.raises(ep.InputError, match="bytes of 0 and 1"):
+        ep.examples(ep.Total(Own(), ep.SquaredError()), np.eye(3, dtype=np.uint8))
+
+
+def test_how_a_phase_ended_is_printed_of_shapes_alone() -> None:
+    shapes = jax.eval_shape(lambda: settle_own({"output": 1.0}))
+    assert repr(shapes[1]) == "<Info: 4 settlings>"

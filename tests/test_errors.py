@@ -792,3 +792,8 @@ def test_python_refuses(call: Callable[[], Any], says: str) -> None:
 def test_input_errors_are_value_errors_and_divergence_is_none() -> None:
     assert issubclass(ep.InputError, ValueError)
     assert not issubclass(ep.DivergedError, ValueError)
+
+
+def test_nothing_asked_for_is_refused_and_not_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 2
+    assert "all options of it" not in unboxed(capsys.readouterr().err)

@@ -324,7 +324,7 @@ def test_a_loss_that_does_not_fall_any_more_ends_training() -> None:
 )
 def test_training_that_ends_at_chance_is_told(estimator: Any, data: Any, rate: float) -> None:
     model = estimator(learning_rate_init=rate, **QUICK)
-    with pytest.warns(ConvergenceWarning, match=rf"learning_rate_init={rate}.*Lower"):
+    with pytest.warns(ConvergenceWarning, match=rf"learning_rate_init={rate}.*another rate"):
         assert model.fit(*data).score(*data) < 0.7
     model.set_params(max_iter=4).fit(*data)  # is too short to say
 

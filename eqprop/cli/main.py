@@ -64,8 +64,8 @@ def main(args: list[str] | None = None) -> int:
                 warnings.showwarning = _show
                 keep_programs(cache_folder("programs"))
                 parse(args).run()
-        except SystemExit as end:  # the parser names the help of all commands
-            if end.code and args[0] in COMMANDS:
+        except SystemExit as end:
+            if end.code == 2 and args[:1] and args[0] in COMMANDS:  # the parser's, which names the help of all commands
                 screen.print(f"all options of it: eqprop {args[0]} --help", markup=False, highlight=False)
             raise
         except InputError as error:

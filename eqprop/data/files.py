@@ -220,7 +220,7 @@ def check_bytes(folder: Path, inputs: Shards, decoded: np.ndarray) -> None:
 def input_shape(inputs: Shards) -> tuple[int, ...]:
     """The shape of one input; refused if it looks like an image whose channels come first."""
     shape = inputs.shape[1:] or (1,)
-    if len(shape) == 3 and shape[0] in CHANNELS and shape[2] not in CHANNELS and min(shape[1:]) > max(CHANNELS):
+    if len(shape) == 3 and shape[0] in CHANNELS and min(shape[1:]) > max(CHANNELS):
         raise InputError(
             f"{inputs.files[0].path} has images of the shape {shape}, whose channels come first, and here they come "
             "last: save np.moveaxis(x, 1, -1)"

@@ -158,7 +158,9 @@ class Dataset:
 def require_several(rows: Any) -> None:
     """Refuse a number in the place of a slice: what it gave would have no axis that counts examples."""
     if isinstance(rows, int | np.integer):
-        raise InputError(f"[{rows}] is one example, and a split has several: take [{rows}:{rows + 1}], or .x[{rows}]")
+        raise InputError(
+            f"[{rows}] is one example, and a split has several: take [{rows}:{rows + 1 or ''}], or .x[{rows}]"
+        )
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -15,13 +15,20 @@ from eqprop.types import Array, Data, Layers, Scalar, State, Theta
 
 
 def unit_range(x: Any) -> Any:
-    """Bytes as numbers from 0 to 1; any other array as it is."""
-    return np.asarray(x, np.float32) / 255 if getattr(x, "dtype", None) == np.uint8 else x
+    """Bytes of a batch as numbers from 0 to 1; any other array as it is."""
+    if getattr(x, "dtype", None) != np.uint8:
+        return x
+    if np.ndim(x) and len(x) > 1 and np.max(x, initial=0) == 1:  # one image may be black
+        raise InputError(
+            "x has bytes of 0 and 1, and bytes are divided by 255: give x.astype(np.float32) to keep them, "
+            "or, of images that are black, x / np.float32(255)"
+        )
+    return np.asarray(x, np.float32) / 255
 
 
 def check_field(kind: type) -> None:
-    """Refuse a class that gives a `field`, and would settle by its energy all the same."""
-    if "field" in vars(kind) and getattr(kind, "conservative", False) is True:
+    """Refuse a class with a method `field` that would settle by its energy all the same; a number may be named so."""
+    if callable(vars(kind).get("field")) and getattr(kind, "conservative", False) is True:
         raise InputError(
             f"{kind.__name__} gives a `field`, and its states settle along it only where it also says "
             "`conservative = False`: say so, or give the field another name"

@@ -300,11 +300,6 @@ class Graph:
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
-        if x.dtype == np.uint8 and len(x) > 1 and np.max(x, initial=0) == 1:  # one image may be black
-            raise InputError(
-                "x has bytes of 0 and 1, and bytes are divided by 255: give x.astype(np.float32) to keep them, "
-                "or, of images that are black, x / np.float32(255)"
-            )
         x = unit_range(x)
         if len(shape) == 3 and given[1:] == (shape[2], *shape[:2]) != shape:
             return np.moveaxis(np.asarray(x), 1, -1)
@@ -364,6 +359,9 @@ class Graph:
         if given[:2] == shape[1::-1] and prod(given) == prod(shape):
             raise InputError(f"{fits}: height and width are exchanged; give np.swapaxes(x, {axis}, {axis + 1})")
         image = (*count, *given) if given == count else given
+        if given == count and prod(image) == prod(shape):
+            rows = ", ".join(map(str, (1, *shape)))
+            raise InputError(f"{fits}: x is one example, and the first axis counts them; give x.reshape({rows})")
         if len(image) > 1:
             way = (
                 f", and the layer {prod(shape)}: resize it" if len(shape) == 1 else f": give images of {_times(shape)}"

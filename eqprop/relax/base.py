@@ -35,12 +35,17 @@ class Info(NamedTuple):
     converged: Bool[Array, "*batch"]
 
     def __repr__(self) -> str:
-        count = "×".join(map(str, jnp.shape(self.residual))) or "1"
+        count = "×".join(map(str, getattr(self.residual, "shape", ()))) or "1"
         went = ""
-        if not any(isinstance(part, Tracer) for part in self):
+        if all(map(_has_values, self)):
             went = f", up to {jnp.max(self.steps, initial=0)} steps, {jnp.sum(self.converged)} converged"
             went += f", residual up to {jnp.max(self.residual, initial=0):.1e}"
         return f"<Info: {count} settlings{went}>"
+
+
+def _has_values(part: object) -> bool:
+    """Whether it is an array with numbers: not while a program is compiled, nor of `jax.eval_shape`."""
+    return isinstance(part, np.ndarray | jax.Array) and not isinstance(part, Tracer)
 
 
 def restless(examples: int, steps: int) -> Info:
@@ -61,7 +66,7 @@ class Trace(NamedTuple):
     def __repr__(self) -> str:
         *examples, times = jnp.shape(self.energy) or (1,)
         ends = ""
-        if not isinstance(self.energy, Tracer):
+        if all(map(_has_values, (self.energy, self.residual))):
             energy, residual = map(jnp.atleast_1d, (self.energy, self.residual))  # of all examples, or of one
             first, last = (float(jnp.mean(energy[..., t])) for t in (0, -1))
             ends = f", energy {first:.4g} → {last:.4g} on average, last residual up to {residual[..., -1].max():.1e}"

@@ -273,7 +273,7 @@ class Network(BaseEstimator):
         if len(losses) >= TRIED and guess > 0 and last > max(2 * guess, left):
             warnings.warn(
                 f"learning_rate_init={self.learning_rate_init!r}: the loss ended at {last:.2g}, and the mean of the "
-                f"targets for every example would cost {guess:.2g}. Lower learning_rate_init (0.01 is usual), or raise "
+                f"targets for every example would cost {guess:.2g}. Try another rate (0.01 is usual), or raise "
                 "max_iter if loss_curve_ still falls",
                 ConvergenceWarning,
                 stacklevel=4,

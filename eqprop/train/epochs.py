@@ -151,16 +151,16 @@ def _check_examples(trainer: Trainer, theta: Theta, v: Data) -> None:
         jax.eval_shape(trainer.F if trainer.F.conservative else trainer.F.force, theta, example, 0.0, start)
     except InputError:
         raise
-    except LookupError as error:
+    except KeyError as error:
         raise InputError(
             f"F finds no {error} in θ ({summary(theta)}), in the state ({summary(start)}) or in an example"
         ) from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         shapes = ", ".join(str(np.shape(leaf)) for leaf in jax.tree.leaves(example))
         raise InputError(f"F cannot take examples of the shapes {shapes}: {error}") from error
-    allowed = jax.eval_shape(trainer.F.project, theta)
-    if jax.tree.map(jnp.shape, allowed) != jax.tree.map(jnp.shape, theta):
-        raise InputError(f"project gave {summary(allowed)} for θ, which is {summary(theta)}: it must give such a θ")
+    allowed, own = summary(jax.eval_shape(trainer.F.project, theta)), summary(theta)
+    if allowed != own:  # trees of a class of one's own need not say whether they are equal
+        raise InputError(f"project gave {allowed} for θ, which is {own}: it must give such a θ")
     trainer.rule.check_at(trainer.F, theta, v, trainer.rest(1))
 
 

@@ -200,10 +200,13 @@ class Trainer(eqx.Module):
 
 @runtime_checkable
 class HasWeights(Protocol):
-    """What has weights θ, as the state of a training."""
+    """What has weights θ and was trained with them for some epochs; θ of one's own may have a part of that name."""
 
     @property
     def theta(self) -> Theta: ...
+
+    @property
+    def epoch(self) -> Array: ...
 
 
 def weights_of(theta: Theta | TrainState) -> Theta:
