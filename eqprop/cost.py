@@ -46,7 +46,8 @@ class Cost(eqx.Module):
         if isinstance(y, np.ndarray | jax.Array) and y.ndim == 1 and not jnp.issubdtype(y.dtype, jnp.inexact):
             raise InputError(
                 f"y are {y.dtype} in a row, and the cost does not say whether it compares labels: give one-hot rows, "
-                "as np.eye(classes)[y], or values, as y.astype(float), or let an eqprop.Cost say in `take` what it asks"
+                "as np.eye(classes)[y], or values, as y.astype(float); a cost that takes labels has them of (x, y) as "
+                "they are, or says so in its `take`"
             )
         return y
 
