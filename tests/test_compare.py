@@ -97,7 +97,7 @@ def test_what_is_done_is_not_done_again(compared: Path, capsys: pytest.CaptureFi
         (["--resume", "{folder}", "--short"], "--short with --resume"),
         (["--resume", "{folder}", "--run-dir", "elsewhere"], "exclude each other"),
         (["--resume", "nowhere"], "not the folder of `eqprop compare`"),
-        (["--run-dir", "{folder}"], "not an empty folder"),
+        (["--run-dir", "{folder}"], "is not empty"),
     ],
 )
 def test_bad_options_are_refused(

@@ -52,7 +52,8 @@ def test_the_makefile_has_the_two_commands() -> None:
 def test_examples_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is told where to draw, and leaves a picture there."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [script.name, str(tmp_path / "picture.png")])
+    where = ["--out", str(tmp_path)] if script.stem == "gallery" else [str(tmp_path / "picture.png")]
+    monkeypatch.setattr(sys, "argv", [script.name, *where])
     runpy.run_path(str(script), run_name="__main__")
     drawn = [path for path in tmp_path.rglob("*.png") if path.is_file()]
     assert drawn and all(picture.read_bytes().startswith(b"\x89PNG") for picture in drawn)

@@ -536,7 +536,6 @@ NOTHING_LEFT_TO_LEARN = {
     "at the target": (linear, A, (X, X @ A.T), jnp.zeros((3, 2))),
     "from where it rests": (linear, A, (X, Y), X @ A.T),
     "exact at every β": (lambda t, v, b, s: linear(t, v, 0.0, s) + b * s @ v[1], A, (X, Y), jnp.zeros((3, 2))),
-    "no cost": (lambda t, v, b, s: linear(t, v, 0.0, s), A, (X, Y), jnp.zeros((3, 2))),
     "labels": (
         lambda t, v, b, s: jnp.sum((s - t @ v[0]) ** 2) / 2 - b * jax.nn.log_softmax(s)[v[1]],
         A,

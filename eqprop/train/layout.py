@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from eqprop.errors import InputError
-from eqprop.types import Array, State, Theta
+from eqprop.types import Array, PyTree, State
 
 EXAMPLES, UNITS = "examples", "units"
 
@@ -52,7 +52,7 @@ def check_mesh(mesh: Any) -> None:
         raise InputError(f"mesh with axes of the types {mesh.axis_types}: give AxisType.Auto, as eqprop.mesh() does")
 
 
-def shardings(theta: Theta, mesh: Mesh) -> Any:
+def shardings(theta: PyTree, mesh: Mesh) -> Any:
     """How θ lies on a mesh: each array is divided along its last axis that can be, by the number of `units`.
 
     Only the shapes of θ are looked at. So weights that are too large for one device can be drawn where they will lie:
