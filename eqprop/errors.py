@@ -1,4 +1,10 @@
-"""The errors that are the caller's to mend: their message names the argument, the value and the way out."""
+"""What is raised and warned of: each message names the argument, the value and the way out."""
+
+import sys
+import warnings
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parent)
 
 
 class InputError(ValueError):
@@ -18,3 +24,11 @@ class DivergedError(ArithmeticError):
 
 class LearningWarning(UserWarning):
     """Training goes on, but a setting keeps the network from learning, or from coming to rest; the message names it."""
+
+
+def warn(words: str, kind: type[Warning] = LearningWarning) -> None:
+    """Warn, in the name of the line outside of the package from which the call came."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(words, kind, stacklevel=level)

@@ -484,8 +484,9 @@ def test_later_values_beyond_the_first_scales_are_told_once(part: str) -> None:
     lowest = np.argsort(X[:, 2] if part == "X" else y)
     first, X = lowest[:100], X if part == "y" else np.tile(X[:, 2:3], 10)
     model = EqPropRegressor(**QUICK).partial_fit(X[first], y[first])
-    with pytest.warns(ep.LearningWarning, match=f"^{part}: .* beyond the scale.*large, shuffled batch"):
+    with pytest.warns(ep.LearningWarning, match=f"^{part}: .* beyond the scale.*large, shuffled batch") as told:
         model.partial_fit(X, y)
+    assert told[0].filename == __file__
     model.partial_fit(X, y)
     with pytest.warns(ep.LearningWarning):
         model.fit(X[first], y[first]).partial_fit(X, y)  # scales that are new

@@ -56,6 +56,7 @@ def test_a_rate_of_0_is_told_once() -> None:
     with pytest.warns(ep.LearningWarning, match="no weight has changed.*learning rate is 0") as told:
         train(0.0, epochs=3)
     assert len(told) == 1
+    assert told[0].filename == __file__  # the caller's line, not one of the library's
 
 
 def test_epochs_that_are_done_already_are_told() -> None:

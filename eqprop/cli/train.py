@@ -1,7 +1,6 @@
 """`eqprop train`: a network on a data set, with a run folder for all that comes of it."""
 
 import shlex
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from eqprop.cli.folders import fresh_folder
 from eqprop.cli.parallel import ParallelOptions
 from eqprop.cli.stopping import heeding, resumable
 from eqprop.energy import ACTIVATIONS
-from eqprop.errors import InputError, LearningWarning
+from eqprop.errors import InputError, warn
 from eqprop.progress import TrainingBar
 from eqprop.store import Follower, Run
 from eqprop.store.atomic import write_figure
@@ -146,11 +145,9 @@ class Train:
         examples = data.load(self.dataset, self.output.data_dir, self.learning.valid, screen.print)
         setup = experiment.build(examples, mesh)
         if self.learning.batch_size > len(setup.train):
-            warnings.warn(
+            warn(
                 f"batch_size={self.learning.batch_size} is more than the {len(setup.train)} training examples, so an "
                 "epoch is one update: give a smaller --batch-size",
-                LearningWarning,
-                stacklevel=1,
             )
         return setup
 

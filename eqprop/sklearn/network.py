@@ -1,7 +1,6 @@
 """What the classifier and the regressor share: parameters, scaling, training and files."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from eqprop.compile import keep_programs
 from eqprop.data.cache import cache_folder
 from eqprop.energy import ARCHITECTURES, Hopfield
-from eqprop.errors import InputError, LearningWarning
+from eqprop.errors import InputError, warn
 from eqprop.memory import check_memory
 from eqprop.sklearn import auto, files
 from eqprop.sklearn.boxed import WIDTH, Boxed, Theta
@@ -271,12 +270,11 @@ class Network(BaseEstimator):
         last, guess = float(np.mean(losses[-max(1, len(losses) // 10) :])), float(aims.var(0).sum()) / 2
         left = losses[0] * (1.0 if hold_out else FALLEN)
         if len(losses) >= TRIED and guess > 0 and last > max(2 * guess, left):
-            warnings.warn(
+            warn(
                 f"learning_rate_init={self.learning_rate_init!r}: the loss ended at {last:.2g}, and the mean of the "
                 f"targets for every example would cost {guess:.2g}. Try another rate (0.01 is usual), or raise "
                 "max_iter if loss_curve_ still falls",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _tell_of_clipped(self, X: np.ndarray, Y: np.ndarray) -> None:
@@ -289,11 +287,9 @@ class Network(BaseEstimator):
         for name, share in zip("Xy", shares, strict=True):
             if share > BEYOND:
                 self._clipped = None
-                warnings.warn(
+                warn(
                     f"{name}: {share:.0%} of the recent values are beyond the scale that the first call decided, and "
                     "count as its ends: begin with a large, shuffled batch, or fit anew on all examples",
-                    LearningWarning,
-                    stacklevel=5,
                 )
                 return
 

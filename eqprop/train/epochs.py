@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.compile import compiled
-from eqprop.errors import DivergedError, InputError, LearningWarning
+from eqprop.errors import DivergedError, InputError, warn
 from eqprop.total import require_traceable
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked, require_feed
@@ -78,7 +77,7 @@ def fit(
     if 0 < epochs <= int(state.epoch):
         done = int(state.epoch)
         words = f"fit: epochs={epochs} counts all, and the state has done {done} already: nothing to do"
-        warnings.warn(f"{words}; for {epochs} more say epochs={done + epochs}", LearningWarning, stacklevel=2)
+        warn(f"{words}; for {epochs} more say epochs={done + epochs}")
     while int(state.epoch) < epochs:
         began = time.perf_counter()
         step = min(piece, batches - int(state.batch))
@@ -112,7 +111,7 @@ def fit(
                 record["valid_seconds"] = time.perf_counter() - began
             history.append(record)
             if words := watch.look(state, feed):
-                warnings.warn(words, LearningWarning, stacklevel=2)
+                warn(words)
             batch, sums = jax.tree.map(jnp.zeros_like, (state.batch, state.sums))
             state = state._replace(epoch=state.epoch + 1, batch=batch, sums=sums)
         observe(Progress(state, batches, averages, seconds, record))
