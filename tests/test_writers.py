@@ -154,3 +154,18 @@ def test_saving_takes_no_more_than_two_percent_of_the_time() -> None:
         assert 0 < spent <= 0.02 * (now - begin) + cost
     assert Pace(0.0, lambda: now).due  # what is asked for is done
     assert not Pace(float("inf"), lambda: now).due
+
+
+@pytest.mark.parametrize(
+    ("file", "ways"),
+    [
+        ("thesis.txt", "choose another"),
+        ("campaign.json", "choose another, or go on with --resume {folder}"),
+        ("config.json", "choose another, or go on with --resume {folder}, in Python by eqprop.Run.open('{folder}')"),
+    ],
+)
+def test_a_folder_that_is_not_empty_is_told_the_ways_that_it_has(tmp_path: Path, file: str, ways: str) -> None:
+    (tmp_path / file).touch()
+    with pytest.raises(InputError) as refused:
+        chosen_folder(tmp_path, None, "")
+    assert str(refused.value).endswith(f"is not empty: {ways.format(folder=tmp_path)}")

@@ -55,8 +55,9 @@ def require_empty(folder: Path) -> None:
     """
     halves = [*folder.glob(".*.json.*.part")]
     if {*folder.iterdir()} - {*halves, folder / NAME}:
-        again = f"go on with --resume {folder}, in Python by eqprop.Run.open({str(folder)!r})"
-        raise InputError(f"the folder {folder} is not empty: choose another, or {again}")
+        ours = f", or go on with --resume {folder}" if any(folder.glob("*.json")) else ""
+        run = f", in Python by eqprop.Run.open({str(folder)!r})" if (folder / "config.json").exists() else ""
+        raise InputError(f"the folder {folder} is not empty: choose another{ours}{run}")
     for half in halves:
         half.unlink()
 
