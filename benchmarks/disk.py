@@ -43,7 +43,7 @@ def images() -> np.ndarray:
 
 
 def write(folder: Path, copies: int) -> None:
-    """The data set: the images and their classes so many times, each time in an order of its own."""
+    """The data set: the images and their classes, repeated, each time in an order of its own."""
     mnist = load("mnist", valid=0)
     pixels, classes = images(), mnist.train.labels.astype(np.uint8)
 

@@ -74,7 +74,7 @@ def run(short: bool) -> Report:
 
 
 def trained(trainer: Trainer, theta: Any, v: Any, minibatches: int) -> Callable[[], Any]:
-    """An epoch of so many minibatches."""
+    """An epoch of a number of minibatches."""
     feed = Shuffled(v, BATCH)
     state = trainer.init(theta, feed, jax.random.key(2))
     return lambda: jax.block_until_ready(trainer.advance(state, feed, minibatches))

@@ -54,7 +54,7 @@ def run(short: bool) -> Report:
 
 
 def products(sizes: tuple[int, ...], free: int, nudged: int, minibatches: int) -> Callable[[], None]:
-    """The matrix products of so many minibatches, and nothing else."""
+    """The matrix products of a number of minibatches, and nothing else."""
     keys = jax.random.split(jax.random.key(0), len(sizes))
     # Of norm 1, so that products of products neither overflow nor become denormal, which would be slow.
     weights = [jax.random.normal(k, shape) for k, shape in zip(keys, pairwise(sizes), strict=False)]

@@ -258,7 +258,7 @@ def beside_convolutions(short: bool) -> dict[str, Any]:
 
 
 def megabytes(sweeps: int) -> dict[str, float]:
-    """Of an update of so many free sweeps; to be called in a fresh process."""
+    """Of an update with this number of free sweeps; to be called in a fresh process."""
     update, theta = best(sweeps)
     program = jax.jit(update).lower(theta).compile()
     jax.block_until_ready(program(theta))

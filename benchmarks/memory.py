@@ -21,7 +21,7 @@ SIZES, EXAMPLES, NUDGED = (784, 500, 500, 10), 20, 10
 STEPS = (20, 100, 500, 2000)
 
 TEXT = """
-One gradient on a minibatch of {examples}, network {net}, the free phase taking so many steps of `Gradient`. *Ours* is
+One gradient on a minibatch of {examples}, network {net}; the free phase takes steps of `Gradient`. *Ours* is
 `EquilibriumPropagation` (two nudged phases of {nudged} steps follow the free one); *BPTT* is `jax.grad` through the
 same free phase, a `lax.scan`, to the mean cost: it must keep every state on the way. *Temporary* is what XLA
 says the compiled program needs beside its arguments and results; *peak* is the greatest resident memory of a fresh

@@ -23,7 +23,7 @@ class Trained(NamedTuple):
 
 
 def recipe(hidden: int, **learning: Any) -> Experiment:
-    """The default recipe on MNIST for so many hidden layers."""
+    """The default recipe on MNIST for a number of hidden layers."""
     preset = PRESETS["mnist"]
     network = replace(preset.network, hidden=(500,) * hidden)
     return replace(preset, network=network, learning=replace(preset.learning, **learning))

@@ -82,7 +82,7 @@ each · b; on *GPUs* it is n τ + b W/r, with W operations of an example and n p
 counted from the shapes, r = {rate:.0f} TFLOP/s (what published code comes to on an A100) and τ = {launch:.0f} µs to
 launch one. Networks: w = {slow:.2f} GB/s and λ = {far:.0f} µs, and w = {quick:.0f} GB/s and λ = {near:.0f} µs.
 
-The columns {columns} have the efficiency on so many devices, which is the number of examples a second over D times
+The columns {columns} have the efficiency on several devices, which is the number of examples a second over D times
 that of one device: first if every device keeps the minibatch of the settings ({own}), so that the minibatch of all
 grows; then if a minibatch of {shared:,} is divided among them.
 
@@ -117,7 +117,7 @@ def examples(experiment: Experiment, count: int) -> tuple[np.ndarray, np.ndarray
 
 
 def seconds(name: str, rounds: int) -> dict[str, float]:
-    """Processor seconds of an update with so many examples, the least of several rounds."""
+    """Processor seconds of an update with this number of examples, the least of several rounds."""
     experiment = NETS[name]
     trainer, theta = begin(experiment)
     turns = {}

@@ -66,7 +66,7 @@ def main(
         seed: decides all cases.
         long: many more cases: the long form.
         case: only this one, to see what it does.
-        count: so many cases of each kind, in place of the usual number.
+        count: the number of cases of each kind; None: the usual one.
         log: a file for what became of each case; where there is one already, the campaign goes on behind its last.
         markdown: a file for the table.
     """

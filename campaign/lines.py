@@ -27,7 +27,7 @@ WHAT = "command lines, from the settings' own types"
 COUNTS = (600, 10_000)
 SECONDS = 300.0
 
-WHOLE = 50  # one in so many is carried out to its end
+WHOLE = 50  # one line in 50 is carried out to its end
 WORDS = (
     "",
     "x",

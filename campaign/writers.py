@@ -1,4 +1,4 @@
-"""Two writers: a second process on the folder of a run is told of the first, and disturbs nothing."""
+"""Two writers: a second process on the folder of a run is refused while the first one writes, and disturbs nothing."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -236,7 +236,7 @@ def test_a_class_with_one_member_can_still_be_stopped_early() -> None:
 )
 @pytest.mark.slow
 def test_other_architectures_learn_and_are_what_they_say(architecture: str, data: Any, tmp_path: Path) -> None:
-    """The outputs are had by another relaxation, in the network without room to spare."""
+    """Another relaxation gives the outputs, in the network without room to spare."""
     X, y = data
     # Fully connected on iris, 30 epochs end in the middle of learning (0.63 and 0.95 with two seeds, 0.97 after 100).
     model = EqPropClassifier(20, architecture=architecture, max_iter=100, random_state=0).fit(X, y)

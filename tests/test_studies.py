@@ -171,7 +171,7 @@ def test_iterations_in_a_box_are_those_of_plain_numpy() -> None:
 
 
 def signed(random: list[float], fixed: list[float]) -> list[dict[str, Any]]:
-    """Entries of so many seeds, in another order than they are asked for."""
+    """Entries of several seeds, in another order than they are asked for."""
     entries = []
     for name, values in zip(sign.SIGNS, (random, fixed), strict=True):
         for seed, value in reversed(list(enumerate(values))):
