@@ -21,7 +21,7 @@ def attack(random: Random, folder: Path, say: Callable[[str], None]) -> Outcome:
     status = training.wait()
     if status not in (0, 128 + number, -number) or "Traceback" in training.words:
         return Outcome("traceback", f"status {status}: {training.words[-400:]}")
-    if status == 128 + number and f"{WORDS[number.name]}:" not in training.words:
+    if status == 128 + number and WORDS[number.name] not in training.words:
         return Outcome("lost", f"no word of the signal: {training.words[-300:]}")
     if (folder / "run" / "checkpoint.safetensors").exists() and status > 0 and "--resume run" not in training.words:
         return Outcome("lost", f"no word of how to go on: {training.words[-300:]}")
