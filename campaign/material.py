@@ -100,7 +100,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 IN_RUN = ("config.json", "checkpoint.safetensors", "weights.safetensors", "history.jsonl", "result.json")
 FILES = {
-    "run": [f"run/{name}" for name in IN_RUN],
+    "run": [f"run/{name}" for name in (*IN_RUN, "data.json")],
     "old": [f"old/run/{name}" for name in IN_RUN],
     "classifier": ["old/classifier.safetensors"],
     "regressor": ["old/regressor.safetensors"],

@@ -54,7 +54,7 @@ def compiled(function: Function) -> Function:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         check_process()
         leaves, treedef = jax.tree.flatten((args, kwargs))
-        if _programs >= OFTEN and not any(isinstance(leaf, Tracer) for leaf in leaves):
+        if _programs >= OFTEN and is_known(leaves):
             make_room()
         dynamic = [leaf if eqx.is_array_like(leaf) else None for leaf in leaves]
         rest = tuple(None if eqx.is_array_like(leaf) else _hashable(leaf) for leaf in leaves)
@@ -62,6 +62,11 @@ def compiled(function: Function) -> Function:
 
     wrapper.run = run  # pyright: ignore[reportAttributeAccessIssue]  (its cache size is what tests count)
     return wrapper  # pyright: ignore[reportReturnType]
+
+
+def is_known(tree: Any) -> bool:
+    """Whether the arrays have values: inside of a larger program, which JAX traces, they have shapes only."""
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def check_process() -> None:

@@ -13,10 +13,9 @@ from typing import Annotated, Any, ClassVar, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
-from eqprop.compile import compiled
+from eqprop.compile import compiled, is_known
 from eqprop.errors import InputError
 from eqprop.total import System
 from eqprop.types import Array, Data, Key, State, Strength, Theta
@@ -164,7 +163,7 @@ class Holomorphic(Nudge):
 
     def check_at(self, F: System, theta: Theta, v: Data, s: State) -> None:
         """Refuse an F that is smooth for real states only, as ‖s‖² by |s|² or s·s̄ is."""
-        if not F.traceable or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((F, theta, v, s))):
+        if not F.traceable or not is_known((F, theta, v, s)):
             return
         if float(_unlike_complex(F, theta, v, s)) > ROUNDING:
             raise InputError(

@@ -1,6 +1,7 @@
 """Examples in files: just the rows that are wanted are read, in an order that is shuffled well and can be resumed."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -289,6 +290,25 @@ def test_a_folder_is_a_data_set(digits: Path) -> None:
         Experiment("birds")
     with pytest.raises(InputError, match="is no folder"):
         data.load("./birds")
+
+
+def test_a_run_goes_on_with_the_examples_that_it_began_with(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Inputs in another order are noticed by whoever reads the run."""
+    mine, folder = tmp_path / "mine", tmp_path / "run"
+    shutil.copytree(digits, mine)
+    settings = ["--hidden", 10, "--batch-size", 10, "--learning-rate", 0.01]
+    assert run("train", f"{mine}/", *settings, "--epochs", 1, "--run-dir", folder) == 0
+    assert run("train", "--resume", folder, "--epochs", 2) == 0
+    images = np.load(mine / "train-x-00000.npy")
+    np.save(mine / "train-x-00000.npy", np.ascontiguousarray(images[::-1]))
+    for command in (("train", "--resume", folder, "--epochs", 3), ("evaluate", folder)):
+        assert run(*command) == 2
+        words = " ".join(capsys.readouterr().err.split())
+        assert f"train of {mine}" in words and "restore the examples" in words and "data.json" in words
+    (folder / "data.json").unlink()
+    assert run("train", "--resume", folder, "--epochs", 3) == 0
 
 
 @pytest.mark.slow

@@ -472,6 +472,7 @@ def with_value(array: np.ndarray, value: float) -> np.ndarray:
 FEED = ep.Shuffled((X, Y))
 GRADIENT = ep.EquilibriumPropagation(free=ep.Gradient(), nudged=ep.Gradient())
 STATE = trainer().init(theta(), FEED, jax.random.key(0))
+WITH_METRIC = trainer(metrics={"error": F.cost.misclassified})
 
 
 class Partial(ep.System, ep.Blocks):
@@ -746,7 +747,20 @@ API = {
     "data without targets": (lambda: ep.fit(trainer(), STATE, ep.Shuffled(X), epochs=1), "give (inputs, targets)"),
     "state of another optimizer": (
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
-        "another optimizer",
+        "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
+    ),
+    "state without a metric, in fit": (
+        lambda: ep.fit(WITH_METRIC, STATE, FEED, epochs=1),
+        "sums/metrics/error is None",
+    ),
+    "state without a metric, in advance": (lambda: WITH_METRIC.advance(STATE, FEED, 1), "sums/metrics/error is None"),
+    "state without a metric, in update": (
+        lambda: ep.update(WITH_METRIC, STATE, next(FEED.epoch(jax.random.key(0)))),
+        "make one by trainer.init(state.theta, feed, key)",
+    ),
+    "state of another precision": (
+        lambda: ep.fit(trainer(), STATE._replace(sums=jax.tree.map(np.float64, STATE.sums)), FEED, epochs=1),
+        "sums/count is float64[], and the trainer's float32[]",
     ),
     "more minibatches than an epoch has": (lambda: trainer().advance(STATE, FEED, 2), "batches=2"),
     "rates of another tree": (

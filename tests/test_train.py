@@ -57,6 +57,26 @@ def test_double_precision_takes_examples_of_either_kind(data: Any) -> None:
     assert np.isfinite(history[0]["valid_cost"]) and all(leaf.dtype == data for leaf in jax.tree.leaves(state.theta))
 
 
+def test_the_state_has_weights_of_its_own() -> None:
+    """An array of NumPy that JAX may share, as it begins where a line of the cache does, changes nothing later."""
+    theta, v = draw()
+    memory = np.zeros(64 + 16 * 4 * 6, np.uint8)
+    start = -memory.ctypes.data % 64
+    mine = memory[start : start + 4 * 4 * 6].view(np.float32).reshape(4, 6)
+    mine[:] = theta["W"]["input-hidden"]
+    state = make().init(theta | {"W": theta["W"] | {"input-hidden": mine}}, feed_of(v), jax.random.key(5))
+    mine[:] = 0
+    assert_equal(state.theta, theta)
+
+
+def test_a_trainer_predicts_in_a_larger_program() -> None:
+    theta, v = draw()
+    outputs = make().predict(theta, v)
+    np.testing.assert_allclose(jax.jit(lambda v: make().predict(theta, v))(v), outputs, rtol=1e-5)
+    with pytest.raises(ep.InputError, match="vmap and grad hide: call it before"):
+        jax.jit(lambda x: ep.examples(F, x)[0])(v[0])
+
+
 def test_an_epoch_is_its_minibatches_one_by_one() -> None:
     """Every example once, in an order that the seed decides, the last minibatch as small as it is."""
     theta, v = draw()

@@ -35,16 +35,24 @@ def train(
     observe: Any = lambda _: None,
     epochs: int = 2,
     again: bool = False,
+    batch_size: int = 40,
 ) -> list[dict[str, float]]:
     """Minibatches of forty, in a compiled program that all settings share."""
     theta = jax.tree.map(lambda w: gain * w, NET.init(jax.random.key(0)))
     rule = ep.EquilibriumPropagation(ep.Symmetric(beta), free, nudged)
     metrics = {"error": F.cost.misclassified}
     trainer = ep.Trainer(system, rule, ep.Rated(optimizer, rate), metrics=metrics)
-    feed = ep.Shuffled((X, y), 40)
+    feed = ep.Shuffled((X, y), batch_size)
     state = trainer.init(theta, feed, jax.random.key(5))
     state = state._replace(epoch=state.epoch + epochs) if again else state
     return ep.fit(trainer, state, feed, epochs=epochs, observe=observe)[1]
+
+
+def contrary(gain: float) -> Any:
+    """Targets that the network does not answer before it learns."""
+    theta = jax.tree.map(lambda w: gain * w, NET.init(jax.random.key(0)))
+    answers = jnp.argmax(BLOCK(F, theta, (X, Y), 0.0, NET.rest(len(X)))[0]["output"], axis=1)
+    return jax.nn.one_hot((answers + 1) % 3, 3)
 
 
 def test_every_record_says_how_the_free_phases_ended() -> None:
@@ -57,6 +65,13 @@ def test_a_rate_of_0_is_told_once() -> None:
         train(0.0, epochs=3)
     assert len(told) == 1
     assert told[0].filename == __file__  # the caller's line, not one of the library's
+
+
+def test_epochs_of_one_minibatch_are_compared_with_those_before() -> None:
+    """Such an epoch has no halves; nor has one that is so quick that it is trained in one piece."""
+    with pytest.warns(ep.LearningWarning, match="that of a guess, the cost no longer falls"):
+        train(1e-5, y=contrary(1.0), batch_size=len(X))
+    train(0.5, batch_size=len(X), epochs=5)  # learns, and is told nothing
 
 
 def test_epochs_that_are_done_already_are_told() -> None:
@@ -96,11 +111,8 @@ def test_a_cost_that_falls_hides_no_settling_that_never_rests(epsilon: float, st
 
 
 def test_weights_that_hold_every_unit_are_told() -> None:
-    """Targets are what the network does not answer; the rate is too small to change that."""
-    theta = jax.tree.map(lambda w: 20 * w, NET.init(jax.random.key(0)))
-    answers = jnp.argmax(BLOCK(F, theta, (X, Y), 0.0, NET.rest(len(X)))[0]["output"], axis=1)
     with pytest.warns(ep.LearningWarning, match=r"at an error of 100%, that of a guess.* rest at an end of their box"):
-        train(1e-6, gain=20.0, y=jax.nn.one_hot((answers + 1) % 3, 3), epochs=1)
+        train(1e-6, gain=20.0, y=contrary(20.0), epochs=1)
 
 
 def grows(theta: Any, v: Any, beta: Any, s: Any) -> Any:
@@ -135,6 +147,10 @@ def test_values_that_are_infinite_are_put_down_to_the_settling_or_to_the_update(
 LINES = {
     **{f"--learning-rate {rate}": (3, "lower the learning rate") for rate in ("0.1", "1", "1e6")},
     "--optimizer sgd --learning-rate 1e6": (3, "lower the learning rate"),
+    **{
+        f"--method {method} --learning-rate 1e30": (0, "lower the learning rate")
+        for method in ("xie-seung", "contrastive-hebbian", "coupled")
+    },
     "--gain 100": (0, "lower the initial weights and biases"),
     "--bias 10": (3, "lower the learning rate, the initial weights and biases"),
     "--omega 1.99": (0, "Lower omega=1.99"),
@@ -142,7 +158,7 @@ LINES = {
 
 
 @pytest.mark.filterwarnings("always::eqprop.LearningWarning")
-@pytest.mark.parametrize("line", slow_but(LINES, "--gain 100"))
+@pytest.mark.parametrize("line", slow_but(LINES, "--gain 100", "--method xie-seung --learning-rate 1e30"))
 def test_settings_of_a_command_that_cannot_learn_are_told_in_the_first_epoch(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

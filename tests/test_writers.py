@@ -1,5 +1,6 @@
 """One writer at a time in a folder, whatever happens to the others; and little time is spent on saving."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from eqprop import InputError, Run
 from eqprop.cli.folders import chosen_folder
 from eqprop.data import cache
 from eqprop.data.registry import FILE_SETS
-from eqprop.store.lock import locked
+from eqprop.store.atomic import write_atomic
+from eqprop.store.lock import NAME, locked
 from eqprop.store.pace import Pace
 
 OLD = Path(__file__).parent / "data" / "0.1.0" / "run"
@@ -169,3 +171,18 @@ def test_a_folder_that_is_not_empty_is_told_the_ways_that_it_has(tmp_path: Path,
     with pytest.raises(InputError) as refused:
         chosen_folder(tmp_path, None, "")
     assert str(refused.value).endswith(f"is not empty: {ways.format(folder=tmp_path)}")
+
+
+def test_a_folder_whose_name_is_no_text_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of a name that are no UTF-8 come as halves of characters, also in the command that the lock shows."""
+    folder = tmp_path / os.fsdecode(b"run\xff")
+    folder.mkdir()
+    monkeypatch.setattr(sys, "argv", ["eqprop", "train", str(folder)])
+    with locked(folder):
+        assert b"udcff" in (folder / NAME).read_bytes()
+
+
+def test_a_name_as_long_as_the_system_takes_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 121 + ".safetensors")  # 254 bytes
+    write_atomic(path, b"whole")
+    assert path.read_bytes() == b"whole" and len(list(tmp_path.iterdir())) == 1

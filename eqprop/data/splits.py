@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Part = Literal["train", "test"]  # of the files that a data set is published in
 Piece = tuple[np.ndarray, np.ndarray]  # what a file holds: images of bytes, and the class of each
+LOOKED_AT = 100  # inputs of a part by which it is told from another
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,11 +150,24 @@ class Dataset:
             raise InputError(f"the inputs of {self.name} have the shape {self.shape}, which is not that of an image")
         return (*self.shape, 1) if len(self.shape) == 2 else self.shape
 
+    @property
+    def marks(self) -> dict[str, str]:
+        """For each part what tells it from another: its size, all of its labels, and inputs from all over it."""
+        return {name: _mark(split) for name, split in self._parts}
+
     def hold_out(self, valid: int) -> Dataset:
         """The same data with the last `valid` training examples held out for validation, as by `load`."""
         whole = Split(*(np.concatenate(pair) for pair in zip(self.train.v, self.valid.v, strict=True)))
         kept = len(whole) - check_valid(valid, valid, len(whole))
         return replace(self, train=whole[:kept], valid=whole[kept:])
+
+
+def _mark(split: Split | FiledSplit) -> str:
+    count = len(split)
+    digest = hashlib.sha256(np.asarray(split.labels, np.int64).tobytes())
+    for row in range(0, count, max(1, count // LOOKED_AT)):
+        digest.update(np.ascontiguousarray(split[row : row + 1].x))
+    return f"{count} examples, {digest.hexdigest()[:16]}"
 
 
 def require_several(rows: Any) -> None:

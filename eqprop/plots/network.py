@@ -28,7 +28,7 @@ def receptive_fields(weights: Values, shape: Sequence[int], *, count: int = 25, 
         raise InputError(f"weights of shape {weights.shape} are none or not finite: nothing to draw")
     if count < 1:
         raise InputError(f"count={count!r}: give a positive whole number of units")
-    strongest = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")[:count]
+    strongest = np.argsort(-np.linalg.norm(weights.astype(float), axis=0), kind="stable")[:count]
     columns = ceil(sqrt(len(strongest)))
     rows = -(-len(strongest) // columns)
     figure = Figure(figsize=(columns + 1, 1.1 * rows * shape[0] / shape[1] + 0.3 * bool(title)), layout="constrained")

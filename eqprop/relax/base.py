@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 
 from eqprop.boundary import entrance, require_whole, short
-from eqprop.compile import compiled
+from eqprop.compile import compiled, is_known
 from eqprop.errors import InputError
 from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
@@ -186,7 +186,7 @@ def check_batch(F: System, v: Data, s: State) -> None:
             "give as many of each, the first axis counts them"
         )
     F.space.check(s)
-    if not any(isinstance(leaf, Tracer) for leaf in data):  # values are unknown inside of a larger program
+    if is_known(data):
         require_finite(v)
         F.check_data(v)
 

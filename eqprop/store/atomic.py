@@ -13,7 +13,8 @@ from eqprop.errors import InputError
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace the file at `path` by `data`: written beside it, flushed to disk, then renamed over it."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    name = os.fsdecode(os.fsencode(path.name)[:200])  # a longer one would leave no room for what makes it another
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{name}.", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

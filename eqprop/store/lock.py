@@ -71,7 +71,7 @@ def _acquired(path: Path, wait: Callable[[str], None] | None) -> int:
             _lock(descriptor, path, wait)
             if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, _about().encode(), 0)
+                os.pwrite(descriptor, _about().encode(errors="backslashreplace"), 0)
                 return descriptor
         except BaseException:
             os.close(descriptor)

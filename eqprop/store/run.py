@@ -1,6 +1,7 @@
 """The folder of a training run: its settings, its history, its weights, and what it needs to go on.
 
 config.json              the settings
+data.json                what tells the examples from others, by part
 history.jsonl            a line per epoch
 checkpoint.safetensors   the whole TrainState, with the history in its notes
 weights.safetensors      θ alone, saved with the checkpoint
@@ -115,6 +116,12 @@ class Run:
         percent = {key: value for key, value in result.items() if key.endswith("_error") and value is not None}
         return result | {key: value / 100 for key, value in percent.items()} | UNIT
 
+    def read_marks(self) -> dict[str, str]:
+        """What `write_marks` wrote; nothing if it did not, as in runs of 0.1.0."""
+        path = self.folder / "data.json"
+        remedy = "restore it, or remove it to go on with whatever examples there are"
+        return read_json(path, dict[str, str], remedy) if path.exists() else {}
+
     def read_history(self) -> list[Record]:
         """What `write_history` wrote; nothing if it did not yet."""
         path = self.folder / "history.jsonl"
@@ -182,6 +189,12 @@ class Run:
             write_json(path, config)
 
     @entrance
+    def write_marks(self, marks: dict[str, str]) -> None:
+        """Keep what tells the examples from others, by part, so that a later change of them is noticed."""
+        if not (path := self.folder / "data.json").exists():
+            write_json(path, marks)
+
+    @entrance
     def write_history(self, history: list[Record]) -> None:
         """Keep a line of JSON for each epoch."""
         lines = "".join(to_json(record) + "\n" for record in history)
@@ -239,6 +252,10 @@ class Follower(Run):
 
     @entrance
     def write_history(self, history: list[Record]) -> None:
+        """Leave it to the first process."""
+
+    @entrance
+    def write_marks(self, marks: dict[str, str]) -> None:
         """Leave it to the first process."""
 
     @entrance

@@ -79,6 +79,7 @@ class Setup(NamedTuple):
 
     experiment: what it was made of.
     data: the data set, as the network takes it.
+    marks: what tells the data from others, by part.
     train: those training examples of the data that the experiment uses.
     net: the energy.
     trainer: trains it.
@@ -88,6 +89,7 @@ class Setup(NamedTuple):
 
     experiment: "Experiment"
     data: Dataset
+    marks: dict[str, str]
     train: Split | FiledSplit
     net: Network
     trainer: Trainer
@@ -238,7 +240,7 @@ class Experiment:
 
         `mesh`: devices to train on together.
         """
-        data = self.prepare(data)
+        marks, data = data.marks, self.prepare(data)
         train = self.training_part(data)
         batch, shuffle = self.learning.batch_size, self.learning.shuffle
         feed = train.feed(batch, self._augment(), shuffle=shuffle, carry=self.settling.carry)
@@ -250,7 +252,7 @@ class Experiment:
             trainer = self._tuned(trainer, theta, feed, train_key)
         trainer = trainer if mesh is None else replace(trainer, mesh=mesh)
         state = trainer.init(theta, feed, train_key, valid=len(data.valid))
-        return Setup(self, data, train, net, trainer, feed, state)
+        return Setup(self, data, marks, train, net, trainer, feed, state)
 
     def _check_memory(self, net: Network, examples: int) -> None:
         """Refuse what this machine's memory cannot hold: weights and what the optimizer keeps of them, and states."""

@@ -55,6 +55,7 @@ def perform(
     with run.writing():
         state, history, seconds = _left(setup, run)
         run.write_config(config)  # more epochs than at first, or a setting that is new
+        run.write_marks(setup.marks)
         run.write_history(history)
         latest: tuple[Progress, int] | None = None  # what was last reached, and how many epochs belong to it
 
@@ -104,6 +105,7 @@ def _left(setup: Setup, run: Run) -> tuple[TrainState, list[Record], float]:
     """
     experiment, config = setup.experiment, setup.experiment.to_dict()
     check_made_with(run, "checkpoint", experiment)
+    check_examples(setup, run)
     state, history, seconds = run.load(setup.state)
     if int(state.batch) >= setup.feed.batches:
         raise InputError(
@@ -114,7 +116,8 @@ def _left(setup: Setup, run: Run) -> tuple[TrainState, list[Record], float]:
     begun = len(history) + (int(state.batch) > 0)
     if begun > epochs:
         raise InputError(f"epochs={epochs}, but {run.folder} has already begun epoch {begun}: ask for more")
-    require_same(setup.trainer.mesh, json.dumps([config, history, int(state.step)]), "the settings or the checkpoint")
+    said = json.dumps([config, setup.marks, history, int(state.step)])
+    require_same(setup.trainer.mesh, said, "the settings, the examples or the checkpoint")
     return state, history, seconds
 
 
@@ -166,6 +169,16 @@ def check_made_with(run: Run, name: Literal["checkpoint", "weights"], experiment
         check_agreement(before, experiment, f"{path} was made", "restore config.json, or start a new run")
 
 
+def check_examples(setup: Setup, run: Run) -> None:
+    """Refuse examples that are not those which the run has seen so far."""
+    for part, mark in run.read_marks().items():
+        if (now := setup.marks.get(part)) != mark:
+            raise InputError(
+                f"{part} of {setup.experiment.dataset} is no longer what {run.folder} began with ({mark}; now {now}): "
+                f"restore the examples, or start a new run; to take them as they are, remove {run.folder / 'data.json'}"
+            )
+
+
 def check_agreement(before: Experiment, now: Experiment, begun: str, remedy: str) -> None:
     """Refuse to go on if settings changed, except for the number of epochs."""
     old, new = before.without_idle().flat(), now.without_idle().flat()
@@ -182,6 +195,7 @@ def check_agreement(before: Experiment, now: Experiment, begun: str, remedy: str
 def weights_of(setup: Setup, run: Run) -> tuple[Theta, int]:
     """The trained weights of a run, and after how many epochs; refused if they are of other settings."""
     check_made_with(run, "weights", setup.experiment)
+    check_examples(setup, run)
     return run.load_weights(setup.state.theta)
 
 

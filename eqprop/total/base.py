@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqprop.boundary import one_number, require_arguments, short
+from eqprop.compile import is_known
 from eqprop.cost import Cost
 from eqprop.energy.base import Energy, check_field
 from eqprop.errors import InputError
@@ -254,6 +255,10 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
     """
     F = system(F)
     x, y = as_arrays((x, y))
+    if not is_known((x, y)):
+        raise InputError(
+            "examples looks at values, which jax.jit, vmap and grad hide: call it before, and hand over its v"
+        )
     for name, part in (("x", x), ("y", y)):
         if jax.tree_util.all_leaves([part]) and not np.ndim(part):
             raise InputError(f"{name}={short(part)} is one number: give an array, whose first axis counts examples")
@@ -291,7 +296,7 @@ def _in_short(F: System) -> str:
 def require_finite(v: Data) -> None:
     """Refuse data that are no numbers, not finite, or too large, and parts that do not count examples."""
     most = LARGEST**8 if jax.config.read("jax_enable_x64") else LARGEST
-    for leaf in jax.tree.leaves(v):
+    for leaf in filter(is_known, jax.tree.leaves(v)):
         if not np.ndim(leaf):
             raise InputError(f"the data have {short(leaf)} in the place of an array, whose first axis counts examples")
         shared = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable  # other processes have a part of it

@@ -15,7 +15,7 @@ from eqprop.total import require_traceable
 from eqprop.train.dead import is_dead
 from eqprop.train.feed import Feed, checked, require_feed
 from eqprop.train.layout import agreed
-from eqprop.train.trainer import Trainer, TrainState, advance, settling_of, starts
+from eqprop.train.trainer import Trainer, TrainState, advance, check_state, settling_of, starts
 from eqprop.train.watch import Watch
 from eqprop.tree import summary
 from eqprop.types import Data, HowMany, Theta
@@ -136,8 +136,7 @@ def check(trainer: Trainer, state: TrainState, feed: Feed, valid: Data | None = 
             raise InputError(
                 f"the state has particles of {kept} examples for a {what} set of {count}: tell trainer.init how many"
             )
-    if jax.tree.structure(state.optimizer) != jax.tree.structure(trainer.optimizer.init(state.theta)):
-        raise InputError("the state is of another optimizer than the trainer's: make it with trainer.init")
+    check_state(trainer, state)
     for examples in (feed.sample(state.key), *([valid] if held_out else [])):
         _check_examples(trainer, state.theta, examples)
 

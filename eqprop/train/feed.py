@@ -20,6 +20,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from eqprop.boundary import entrance, require_whole
+from eqprop.compile import is_known
 from eqprop.errors import InputError
 from eqprop.given import as_arrays
 from eqprop.total import require_finite
@@ -321,7 +322,8 @@ def rows_of(tree: Data, first: int, count: int) -> Data:
 
 def pad_rows(tree: Data, size: int) -> Data:
     """Rows of zeros added to each array, up to `size` of them."""
-    return jax.tree.map(lambda a: np.pad(a, [(0, size - len(a))] + [(0, 0)] * (np.ndim(a) - 1)), tree)
+    pad = np.pad if is_known(tree) else jnp.pad
+    return jax.tree.map(lambda a: pad(a, [(0, size - len(a))] + [(0, 0)] * (np.ndim(a) - 1)), tree)
 
 
 def checked(v: Data) -> Data:

@@ -8,11 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.core import Tracer
 from jax.sharding import Mesh
 
 from eqprop.boundary import CHECKED, entrance, require_arguments
-from eqprop.compile import compiled
+from eqprop.compile import compiled, is_known
 from eqprop.device import Behind
 from eqprop.errors import InputError
 from eqprop.rule import Learned, Rule
@@ -56,7 +55,7 @@ class TrainState(NamedTuple):
     def __repr__(self) -> str:
         """Where it is and how large, without its numbers; of a program that is being compiled, only the latter."""
         where = ", ".join(f"{name} {eqx.tree_pformat(getattr(self, name))}" for name in ("epoch", "batch", "step"))
-        if not any(isinstance(part, Tracer) for part in (self.step, self.epoch, self.batch)):
+        if is_known((self.step, self.epoch, self.batch)):
             where = f"epoch {self.epoch}, minibatch {self.batch}, {self.step} minibatches learned"
         return f"<TrainState: {where}; θ {summary(self.theta)}>"
 
@@ -109,26 +108,16 @@ class Trainer(eqx.Module):
         require_feed(feed)
         if self.persistent and not feed.slots:
             raise InputError(f"persistent=True, but {type(feed).__name__} has no slots for particles: leave it out")
-        # In the types that training returns, so that it compiles once.
-        theta = jax.tree.map(lambda w: jnp.asarray(w, jnp.asarray(w).dtype), theta)
+        # Copies, as the caller may change its arrays; in the types that training returns, so that it compiles once.
+        theta = jax.tree.map(lambda w: jnp.array(w, jnp.asarray(w).dtype), theta)
         if self.mesh is not None:
             theta = lay(theta, shardings(theta, self.mesh))
-        metrics = ("cost", *self.metrics, *self.rule.measures)
         state = TrainState(
             theta=theta,
-            optimizer=self.optimizer.init(theta),
             particles=self.rest(feed.slots) if self.persistent else None,
             valid_particles=self.rest(valid) if self.persistent and valid and not feed.carry else None,
             key=key,
-            step=jnp.zeros((), int),
-            epoch=jnp.zeros((), int),
-            batch=jnp.zeros((), int),
-            sums={
-                "count": jnp.zeros(()),
-                "metrics": {name: jnp.zeros(()) for name in metrics},
-                "settling": {name: jnp.zeros(()) for name in ("steps", "residual", "moving")},
-                "changes": {name: jnp.zeros(()) for name in named(theta)} if self.changes else {},
-            },
+            **_fresh(self, theta),
         )
         return state if self.mesh is None else self._lay(state, self.mesh)
 
@@ -178,7 +167,8 @@ class Trainer(eqx.Module):
         v = checked(v)
         if not len(jax.tree.leaves(v)[0]):
             raise InputError("v has no examples: give at least one")
-        self.F.check_data(v)
+        if is_known(v):
+            self.F.check_data(v)
         return v
 
     def _settle_all(
@@ -225,8 +215,42 @@ def advance(trainer: Trainer, state: TrainState, feed: Feed, batches: int) -> Tr
     while first < end:
         window, stop = feed.window(state.key, int(state.epoch), first, end - first)
         first = min(stop, end)
-        state = _advance(trainer, state, window, first)
+        try:
+            state = _advance(trainer, state, window, first)
+        except (TypeError, ValueError):
+            check_state(trainer, state)
+            raise
     return state
+
+
+def _fresh(trainer: Trainer, theta: Theta) -> dict[str, Any]:
+    """What a state begins with that follows from the trainer and θ alone."""
+    metrics = ("cost", *trainer.metrics, *trainer.rule.measures)
+    return {
+        "optimizer": trainer.optimizer.init(theta),
+        **{name: jnp.zeros((), int) for name in ("step", "epoch", "batch")},
+        "sums": {
+            "count": jnp.zeros(()),
+            "metrics": {name: jnp.zeros(()) for name in metrics},
+            "settling": {name: jnp.zeros(()) for name in ("steps", "residual", "moving")},
+            "changes": {name: jnp.zeros(()) for name in named(theta)} if trainer.changes else {},
+        },
+    }
+
+
+def check_state(trainer: Trainer, state: TrainState) -> None:
+    """Refuse a state that another trainer made, or that was made in another precision."""
+    fresh = jax.eval_shape(partial(_fresh, trainer), state.theta)
+    wanted, found = (
+        {name: f"{getattr(leaf, 'dtype', type(leaf))}{[*jnp.shape(leaf)]}" for name, leaf in named(tree).items()}
+        for tree in (fresh, {name: getattr(state, name) for name in fresh})
+    )
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise InputError(
+                f"the state is of another trainer, or of another precision: its {name} is {found.get(name)}, and the "
+                f"trainer's {wanted.get(name)}; make one by trainer.init(state.theta, feed, key)"
+            )
 
 
 def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, FROM_FEED]) -> TrainState:
@@ -242,7 +266,11 @@ def update(trainer: Trainer, state: TrainState, batch: Annotated[Batch, FROM_FEE
     >>> int(state.step)
     1
     """
-    return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
+    try:
+        return (_update if trainer.F.traceable else _learn_alone)(trainer, state, batch)
+    except (TypeError, ValueError):
+        check_state(trainer, state)
+        raise
 
 
 def _learn_from(trainer: Trainer, batches: Callable[[Array], Batch], i: Array, state: TrainState) -> TrainState:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from eqprop.compile import compiled
 from eqprop.errors import InputError
@@ -15,9 +14,11 @@ from eqprop.types import Array, Data, State, Theta
 
 CHANCE = 0.9  # of the error of a guess: an epoch with a larger error has taught next to nothing
 MANY = 500  # examples: a shorter epoch cannot tell
-STILL = 0.95  # of the cost in the first half of an epoch: a larger one in the second half does not fall
+STILL = 0.95  # of the cost before: a larger one does not fall
+ENOUGH = 20  # minibatches in an epoch: fewer need not lower the cost as much
 NOTHING = 1e-7  # as a part of θ: a smaller change is lost in single precision
 GROWN = 3.0  # times the initial weights: larger ones have left the region in which they began
+EXPLODED = 1000.0  # times the initial weights: too large, if the cost does not fall or the error is that of a guess
 AT_ENDS = 0.9  # of the units that have bounds: if more are at one, a nudge can hardly move any
 
 
@@ -28,12 +29,14 @@ class Watch:
     trainer: what is trained.
     theta: θ when the epoch began.
     half: the numbers of examples and the sums of their costs and errors in the first half of the epoch.
+    before: those in the epoch before, for one that takes no longer than a piece.
     told: whether it has spoken.
     """
 
     trainer: Trainer
     theta: Theta
     half: dict[str, float] = field(default_factory=dict)
+    before: dict[str, float] = field(default_factory=dict)
     told: bool = False
 
     def pass_by(self, state: TrainState, batches: int) -> None:
@@ -44,13 +47,14 @@ class Watch:
     def look(self, state: TrainState, feed: Feed) -> str | None:
         """What is wrong with the epoch that just ended, if anything is, and has not been said before."""
         words = None if self.told else self._problem(state, feed)
-        self.theta, self.half, self.told = state.theta, {}, self.told or words is not None
+        self.theta, self.half, self.before = state.theta, {}, _sums(state)
+        self.told = self.told or words is not None
         return words
 
     def _problem(self, state: TrainState, feed: Feed) -> str | None:
         whole = _sums(state)
         count = whole["count"]
-        if whole.get("moving", 0.0) > count / 2 and (self._flat(whole) or self._never_rests(state, feed)):
+        if whole.get("moving", 0.0) > count / 2 and (self._flat(whole, feed) or self._never_rests(state, feed)):
             return (
                 f"{whole['moving'] / count:.0%} of the examples do not come to rest: after "
                 f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
@@ -62,10 +66,14 @@ class Watch:
                 "no weight has changed in the first epoch: the learning rate is 0, or β so small or "
                 "so large that the nudge is lost; change one of them"
             )
-        if not self._guesses(whole, feed, state):
+        grown = _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))
+        flat, guess = self._flat(whole, feed), self._guesses(whole, feed, state)
+        if grown > EXPLODED and (flat or guess):
+            return f"the weights have grown {grown:.3g} times in an epoch, and teach nothing: lower the learning rate"
+        if not (flat and guess):
             return None
         error = f"at an error of {whole['error'] / count:.0%}, that of a guess, the cost no longer falls"
-        if (grown := _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))) > GROWN:
+        if grown > GROWN:
             return f"{error}: the weights have grown {grown:.3g} times in an epoch; lower the learning rate"
         v = feed.sample(state.key)
         ends = float(_at_ends(self.trainer, state.theta, v, self.trainer.rest(len(jax.tree.leaves(v)[0]))))
@@ -77,18 +85,20 @@ class Watch:
         return f"{error}: try another learning rate, a stronger nudge β, or other initial weights"
 
     def _guesses(self, whole: dict[str, float], feed: Feed, state: TrainState) -> bool:
-        """Whether the second half of the epoch had the error of a guess, and costs as in the first half."""
-        if not self.half.get("error") or not (classes := self._classes(feed, state)):
+        """Whether the second half of the epoch had the error of a guess."""
+        if not whole.get("error") or not (classes := self._classes(feed, state)):
             return False
-        late, error = (whole[name] - self.half[name] for name in ("count", "error"))
-        return late >= MANY and error >= CHANCE * (1 - 1 / classes) * late and self._flat(whole)
+        late, error = (whole[name] - self.half.get(name, 0.0) for name in ("count", "error"))
+        return late >= MANY and error >= CHANCE * (1 - 1 / classes) * late
 
-    def _flat(self, whole: dict[str, float]) -> bool:
-        """Whether costs in the second half of the epoch were as in the first."""
-        if not self.half.get("count"):
+    def _flat(self, whole: dict[str, float], feed: Feed) -> bool:
+        """Whether costs in the second half of the epoch were as in the first, or as in the epoch before."""
+        early = self.half or self.before
+        if not early.get("count"):
             return False
-        late, cost = (whole[name] - self.half[name] for name in ("count", "cost"))
-        return cost / late >= STILL * self.half["cost"] / self.half["count"]
+        late, cost = (whole[name] - self.half.get(name, 0.0) for name in ("count", "cost"))
+        fall = (1 - STILL) * min(1.0, feed.batches / ENOUGH)
+        return cost / late >= (1 - fall) * early["cost"] / early["count"]
 
     def _never_rests(self, state: TrainState, feed: Feed) -> bool:
         """Whether residuals stay as large in a free phase of twice the steps; those of one cut short fall on."""
@@ -116,14 +126,20 @@ def _sums(state: TrainState) -> dict[str, float]:
 
 
 def _norm(theta: Theta) -> float:
-    return float(np.linalg.norm([float(jnp.linalg.norm(leaf)) for leaf in jax.tree.leaves(theta)]))
+    """‖θ‖, of numbers too large to be squared in single precision as well: each part is divided by its largest."""
+
+    def norm(leaf: Array) -> float:
+        scale = max(float(jnp.max(jnp.abs(leaf), initial=0.0)), float(jnp.finfo(leaf.dtype).tiny))
+        return scale * float(jnp.linalg.norm(leaf / scale))
+
+    return math.hypot(*map(norm, jax.tree.leaves(theta)))
 
 
 def _largest_change(before: Theta, after: Theta) -> float:
     """max_k ‖Δθ_k‖/‖θ_k‖ over the parts of θ; a part that began at 0 counts by its own size."""
 
     def change(old: Array, new: Array) -> float:
-        return float(jnp.linalg.norm(new - old)) / (float(jnp.linalg.norm(new)) or 1.0)
+        return _norm(new - old) / (_norm(new) or 1.0)
 
     return max(map(change, jax.tree.leaves(before), jax.tree.leaves(after)), default=0.0)
 
