@@ -1,10 +1,11 @@
 """What is raised and warned of: each message names the argument, the value and the way out."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 class InputError(ValueError):

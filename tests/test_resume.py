@@ -348,6 +348,39 @@ def test_an_interrupt_that_got_lost_is_heeded_at_the_next_piece(
     assert reached(tmp_path / "run") == (0, 1)
 
 
+INTERRUPTED = """
+import os, signal, sys, eqprop_command
+
+class WhileLoading:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, WhileLoading)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background would ignore
+eqprop_command.main()
+"""
+
+
+def test_ctrl_c_while_the_library_loads_ends_the_command_quietly() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "interrupted\n")
+
+
+def test_a_second_signal_does_not_disturb_the_words_on_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def impatient(reason: object) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return str(reason)
+
+    monkeypatch.setattr("eqprop.cli.main.parse", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("eqprop.cli.main._printable", impatient)
+    assert run("data", "list") == 128 + signal.SIGINT
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("at", ["start", "stop"])
 def test_a_signal_while_garbage_is_collected_arrives_after_it(first: bool, at: str) -> None:

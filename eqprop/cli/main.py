@@ -75,6 +75,7 @@ def main(args: list[str] | None = None) -> int:
         except OSError as error:  # a full disk, a folder that may not be written
             return explain("error", error, 2 if error.errno in BAD_NAME_ERRORS else 1)
         except KeyboardInterrupt as error:
+            stop.ignore()
             return explain(stop.word, error, stop.status)
         return 0
 
