@@ -626,3 +626,12 @@ def test_settings_survive_json(name: str) -> None:
         assert Experiment.from_dict(json.loads(json.dumps(settings.to_dict()))) == kept
         parts = [vars(part) for part in vars(settings).values() if is_dataclass(part)]
         assert settings.flat() == {"dataset": name} | dict(chain.from_iterable(part.items() for part in parts))
+
+
+@pytest.mark.slow
+def test_weights_align_with_feedback_that_is_fixed(tmp_path: Path) -> None:
+    """As Lillicrap et al. (2014) found for backpropagation; at first the two know nothing of each other."""
+    settings = ["--method", "fixed-feedback", "--epochs", 6, "--hidden", 100]
+    assert run("train", "digits", *settings, "--run-dir", tmp_path / "run") == 0
+    angles = [record["angle"] for record in Run(tmp_path / "run").read_history()]
+    assert 85 < angles[0] < 95 and angles == sorted(angles, reverse=True) and angles[-1] < 80

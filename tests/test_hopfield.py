@@ -95,6 +95,17 @@ def test_the_hard_sigmoids_slope_is_one_on_the_closed_box() -> None:
     np.testing.assert_array_equal(found, [0, 1, 1, 1, 1, 1, 0])
 
 
+def test_a_saturated_unit_hears_nothing_and_its_leak_drives_it_back() -> None:
+    """Outside of the box ρ' = 0, so that ds/dt = −s whatever the weights and the others are: s falls as (1 − ε)ⁿ."""
+    net = ep.Hopfield.layered(3, 4, 2)
+    theta, x = net.init(jax.random.key(0), 5.0), jnp.array([0.2, 0.9, 0.4])
+    s = {"hidden": jnp.array([1.7, 2.0, 3.0, 1.5]), "output": jnp.array([-0.5, 1.9])}
+    for _ in range(3):  # none has come back yet
+        s = jax.tree.map(lambda u, slope: u - 0.1 * slope, s, jax.grad(net, 2)(theta, x, s))
+    np.testing.assert_allclose(s["hidden"], 0.9**3 * np.array([1.7, 2.0, 3.0, 1.5]), rtol=1e-6)
+    np.testing.assert_allclose(s["output"], 0.9**3 * np.array([-0.5, 1.9]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("rho", [ep.hard_sigmoid, ep.sigmoid, ep.tanh], ids=lambda rho: rho.name)
 def test_the_bounds_of_an_activation_hold_and_are_tight(rho: ep.Activation) -> None:
     u = jnp.linspace(max(rho.low, -6), min(rho.high, 6), 20_001)

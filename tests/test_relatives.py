@@ -302,6 +302,22 @@ def test_xie_and_seung_tend_to_backpropagation() -> None:
     assert last["error"] < 0.01
 
 
+def test_weak_feedback_is_backpropagation_past_skip_connections_too() -> None:
+    """Units stay inside of their boxes, where both errors are of the order of γ."""
+    net = ep.Hopfield.skip(4, 6, 5, 3)
+    theta, v, rest = draw(net, gain=0.2)
+    theta["b"] = jax.tree.map(lambda b: b + 0.2, theta["b"])
+    expected = ep.Backpropagation()(ep.Total(ep.Feedforward(net), ep.SquaredError()), theta, v, rest)
+    clamped = ep.ContrastiveHebbian(EXACT, EXACT)
+    errors = []
+    for gamma in (1e-2, 1e-3):
+        found = clamped(ep.Total(ep.XieSeung(net, gamma), ep.SquaredError()), theta, v, rest)
+        errors.append((relative(found.gradient, expected.gradient), relative(found.state, expected.state)))
+    assert max(errors[-1]) < 2e-3
+    for before, after in zip(*errors, strict=True):
+        assert before / after == pytest.approx(10, rel=0.1)
+
+
 def test_the_energy_of_xie_and_seung_is_the_papers() -> None:
     gamma, (theta, v, _) = 0.3, draw()
     s = {layer: jax.random.uniform(jax.random.key(size), (size,)) for layer, size in NET.free.items()}

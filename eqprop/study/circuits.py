@@ -218,7 +218,7 @@ class Question(Study):
         }
         order = sorted(worst, key=lambda effect: -worst[effect])
         told = ", ".join(f"{effect} ({worst[effect]:.1f} %)" for effect in order)
-        return f"**By the test error at the strongest that was tried, with the symmetric nudge: {told}.**"
+        return f"**By the largest test error over the strengths tried, with the symmetric nudge: {told}.**"
 
 
 def errors(entries: list[Entry], effect: str, value: float, way: str) -> list[float]:

@@ -91,12 +91,14 @@ class Question(Study):
         answer = seen if abs(gap) > 2 * error else "No difference is seen"
         random, fixed = (of(entries, sign) for sign in SIGNS)
         better = sum(one["valid"][-1] < other["valid"][-1] for one, other in zip(random, fixed, strict=True))
+        rested = [mean(map(FINAL["training error, fixed points"], some)) for some in (random, fixed)]
         trained, valid = ([mean(e[part][-1] for e in some) for some in (random, fixed)] for part in ("train", "valid"))
         return (
             f"**{answer}: with the random sign the validation error ends at {valid[0]:.2f} %, with β > 0 always at "
             f"{valid[1]:.2f} %, a paired difference of {gap:+.2f} ± {error:.2f} points (mean and standard error of "
             f"{self.seeds} seeds; the random sign is better in {better} of them), at training errors of "
-            f"{trained[0]:.2f} and {trained[1]:.2f} %.**"
+            f"{trained[0]:.2f} and {trained[1]:.2f} %, and of {rested[0]:.2f} and {rested[1]:.2f} % at the fixed "
+            "points.**"
         )
 
 
