@@ -11,7 +11,7 @@ import pytest
 import eqprop
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = {
+PACKAGE = {"eqprop_command.py"} | {
     f"eqprop/{path.relative_to(ROOT / 'eqprop')}"
     for path in (ROOT / "eqprop").rglob("*")
     if path.is_file() and "__pycache__" not in path.parts
@@ -53,6 +53,7 @@ def test_the_source_holds_what_its_tests_need(built: Path) -> None:
         "campaign",
         "docs",
         "eqprop",
+        "eqprop_command.py",
         "examples",
         "mkdocs.yml",
         "pyproject.toml",

@@ -166,7 +166,7 @@ def _mark(split: Split | FiledSplit) -> str:
     count = len(split)
     digest = hashlib.sha256(np.asarray(split.labels, np.int64).tobytes())
     for row in range(0, count, max(1, count // LOOKED_AT)):
-        digest.update(np.ascontiguousarray(split[row : row + 1].x))
+        digest.update(split[row : row + 1].x.tobytes())
     return f"{count} examples, {digest.hexdigest()[:16]}"
 
 
