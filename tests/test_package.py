@@ -59,7 +59,7 @@ def test_the_source_holds_what_its_tests_need(built: Path) -> None:
         "pyproject.toml",
         "tests",
     }
-    assert {name for name in names if name.startswith("eqprop/")} == PACKAGE
+    assert {name for name in names if name.startswith("eqprop")} == PACKAGE
     assert not any("__pycache__" in name or name.endswith(".pyc") for name in names)
     weights = {str(Path(name).parent) for name in names if name.endswith(".safetensors")}
     assert weights <= {"docs/models", "tests/data/0.1.0", "tests/data/0.1.0/run"}
