@@ -102,10 +102,7 @@ class Question(Study):
         which = "the duration matters more than ε" if apart[1] > apart[0] else "the duration matters no more than ε"
         judged = "as the paper says" if apart[1] > apart[0] else "against what the paper says"
         seeds = [stdev(last(entries, e, 1.0)) for e in by_step] if self.seeds > 1 else []
-        spread = (
-            f" Between seeds, at a fixed duration, the standard deviation is up to {max(seeds, default=0):.2f} points."
-        )
-        aside = spread if seeds else ""
+        aside = f" Between seeds it varies by up to {max(seeds):.2f} points at a fixed duration." if seeds else ""
         outside = "".join(
             f" At ε = {e:g}, outside the range that the paper speaks of, it is {mean(last(entries, e, 1.0)):.2f} %."
             for e in self.steps

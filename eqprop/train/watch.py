@@ -15,6 +15,7 @@ from eqprop.types import Array, Data, State, Theta
 CHANCE = 0.9  # of the error of a guess: an epoch with a larger error has taught next to nothing
 MANY = 500  # examples: a shorter epoch cannot tell
 STILL = 0.95  # of the cost before: a larger one does not fall
+RISEN = 1.05  # times the cost of the epoch before
 ENOUGH = 20  # minibatches in an epoch: fewer need not lower the cost as much
 NOTHING = 1e-7  # as a part of θ: a smaller change is lost in single precision
 GROWN = 3.0  # times the initial weights: larger ones have left the region in which they began
@@ -54,7 +55,7 @@ class Watch:
     def _problem(self, state: TrainState, feed: Feed) -> str | None:
         whole = _sums(state)
         count = whole["count"]
-        if whole.get("moving", 0.0) > count / 2 and (self._flat(whole, feed) or self._never_rests(state, feed)):
+        if whole.get("moving", 0.0) > count / 2 and self._is_trouble(whole, state, feed):
             return (
                 f"{whole['moving'] / count:.0%} of the examples do not come to rest: after "
                 f"{whole['steps'] / count:.3g} steps the mean residual is {whole['residual'] / count:.2g}. "
@@ -100,10 +101,15 @@ class Watch:
         fall = (1 - STILL) * min(1.0, feed.batches / ENOUGH)
         return cost / late >= (1 - fall) * early["cost"] / early["count"]
 
+    def _is_trouble(self, whole: dict[str, float], state: TrainState, feed: Feed) -> bool:
+        """Whether it matters that most examples still move: phases that are cut short on purpose teach all the same."""
+        if int(state.epoch) == 0:
+            return self._flat(whole, feed) or self._never_rests(state, feed)
+        before = self.before  # empty if training went on from a checkpoint
+        return bool(before) and whole["cost"] / whole["count"] > RISEN * before["cost"] / before["count"]
+
     def _never_rests(self, state: TrainState, feed: Feed) -> bool:
         """Whether residuals stay as large in a free phase of twice the steps; those of one cut short fall on."""
-        if int(state.epoch) > 0:  # the first epoch has told
-            return False
         v = feed.sample(state.key)
         once, twice = _residuals(self.trainer, state.theta, v, self.trainer.rest(len(jax.tree.leaves(v)[0])))
         return float(twice) >= STILL * float(once)
