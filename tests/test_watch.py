@@ -12,6 +12,7 @@ import pytest
 
 import eqprop as ep
 from command import run
+from eqprop.train.watch import Watch
 from marks import slow_but
 
 NET = ep.Hopfield.layered(4, 6, 3)
@@ -108,6 +109,19 @@ def test_a_cost_that_falls_hides_no_settling_that_never_rests(epsilon: float, st
         _, history = ep.fit(trainer, start, feed, epochs=2)
     assert history[0]["at_rest"] == 0 and history[1]["train_cost"] < 0.9 * history[0]["train_cost"]
     assert ["do not come to rest" in str(one.message) for one in caught] == [True] * told
+
+
+@pytest.mark.parametrize(("cost", "told"), [(110.0, True), (100.0, False)], ids=["rises", "stands still"])
+def test_in_later_epochs_what_does_not_rest_is_told_where_the_cost_rises(cost: float, told: bool) -> None:
+    """As weights grow, states may begin to swing; phases that are cut short on purpose, at the end of training, do not."""
+    trainer = ep.Trainer(F, ep.EquilibriumPropagation(ep.Symmetric(0.3), BLOCK, BLOCK), SGD)
+    feed = ep.Shuffled((X, Y), 40)
+    state = trainer.init(NET.init(jax.random.key(0)), feed, jax.random.key(5))
+    sums = state.sums["settling"] | {"moving": jnp.array(700.0)}
+    sums = state.sums | {"count": jnp.array(1200.0), "metrics": {"cost": jnp.array(cost)}, "settling": sums}
+    watch = Watch(trainer, state.theta, before={"count": 1200.0, "cost": 100.0})
+    words = watch.look(state._replace(epoch=jnp.array(2), sums=sums), feed)
+    assert ("58% of the examples do not come to rest" in (words or "")) == told
 
 
 def test_weights_that_hold_every_unit_are_told() -> None:
