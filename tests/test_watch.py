@@ -113,7 +113,7 @@ def test_a_cost_that_falls_hides_no_settling_that_never_rests(epsilon: float, st
 
 @pytest.mark.parametrize(("cost", "told"), [(110.0, True), (100.0, False)], ids=["rises", "stands still"])
 def test_in_later_epochs_what_does_not_rest_is_told_where_the_cost_rises(cost: float, told: bool) -> None:
-    """As weights grow, states may begin to swing; phases that are cut short on purpose, at the end of training, do not."""
+    """As weights grow, states may begin to swing; phases that are cut short on purpose do not raise the cost."""
     trainer = ep.Trainer(F, ep.EquilibriumPropagation(ep.Symmetric(0.3), BLOCK, BLOCK), SGD)
     feed = ep.Shuffled((X, Y), 40)
     state = trainer.init(NET.init(jax.random.key(0)), feed, jax.random.key(5))
