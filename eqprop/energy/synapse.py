@@ -47,9 +47,10 @@ class Synapse(abc.ABC):
 
     def fit(self, shapes: dict[str, Shape]) -> None:
         """Refuse layers, of these shapes, that it does not fit; by default those that Φ makes no number of."""
-        rates = {layer: jax.ShapeDtypeStruct(shapes[layer], float) for layer in (self.pre, self.post)}
+        real = jnp.result_type(float)
+        rates = {layer: jax.ShapeDtypeStruct(shapes[layer], real) for layer in (self.pre, self.post)}
         try:
-            shape = jax.eval_shape(self.phi, jax.ShapeDtypeStruct(self.shape, float), rates).shape
+            shape = jax.eval_shape(self.phi, jax.ShapeDtypeStruct(self.shape, real), rates).shape
         except (TypeError, ValueError) as error:
             raise InputError(f"synapse {self!r} does not fit the layers {shapes}: {error}") from error
         if shape != ():
