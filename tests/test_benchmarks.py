@@ -1,6 +1,7 @@
 """The benchmarks' own machinery: what it counts, and what it writes."""
 
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -50,7 +51,7 @@ def test_every_benchmark_named_exists(name: str) -> None:
 
 
 def test_every_benchmark_says_what_it_measures() -> None:
-    told = re.findall(r"^    - (\w+): ", main.__doc__ or "", re.MULTILINE)
+    told = re.findall(r"^- (\w+): ", inspect.getdoc(main) or "", re.MULTILINE)
     nothing_missing(Name.__args__, told, "benchmarks that the docstring of benchmarks.__main__.main does not name")
 
 

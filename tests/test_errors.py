@@ -749,6 +749,16 @@ API = {
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
     ),
+    "examples that hold no array": (lambda: ep.examples(F, X, ep.Power()), "holds no array: give an array"),
+    "a number among the inputs": (lambda: ep.examples(lambda *_: 0.0, {"a": X, "b": np.array(1.0)}), "is one number"),
+    "inputs of other lengths than targets": (
+        lambda: ep.examples(lambda *_: 0.0, {"a": X}, Y[:4]),
+        "6 inputs and 4 targets",
+    ),
+    "inputs in rows of different lengths": (
+        lambda: ep.layer(NET).settle(theta(), (X, X[:4])),  # pyright: ignore
+        "give",
+    ),
     "state without a metric, in fit": (
         lambda: ep.fit(WITH_METRIC, STATE, FEED, epochs=1),
         "sums/metrics/error is None",

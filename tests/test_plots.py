@@ -289,8 +289,9 @@ def test_the_confusion_matrix_looks_labels_up_in_the_classes(case: str) -> None:
 
 
 def test_the_confusion_matrix_needs_a_list_of_classes() -> None:
-    with pytest.raises(InputError, match="classes=3: give the name"):
-        plots.confusion_matrix(TRUE, PREDICTED, 3)
+    for classes in (3, [[1], [2, 3]]):
+        with pytest.raises(InputError, match="classes=.*: give the name"):
+            plots.confusion_matrix(TRUE, PREDICTED, classes)
 
 
 def test_the_confusion_matrix_has_the_counts_of_scikit_learn() -> None:

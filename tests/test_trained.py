@@ -107,3 +107,15 @@ def test_the_rule_of_the_implicit_gradient_agrees_with_a_dense_solve(hidden: int
     assert phases["free"].converged.all()
     expected = implicit_gradient(F, theta, v, s)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-9 * abs(b).max()), found, expected)
+
+
+def test_layers_of_another_precision_have_an_implicit_gradient_too() -> None:
+    net = ep.Hopfield.layered(3, 4, 2)
+    F, theta = ep.Total(net, ep.SquaredError()), net.init(jax.random.key(0))
+    v, rest = (jnp.full((2, 3), 0.5), jnp.eye(2)), net.rest(2)
+    half = rest | {"hidden": rest["hidden"].astype(jnp.float16)}
+    found = ep.ImplicitGradient()(F, theta, v, half).gradient
+    for one, other in zip(
+        *map(jax.tree.leaves, (found, ep.ImplicitGradient()(F, theta, v, rest).gradient)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-2)

@@ -295,8 +295,7 @@ class Graph:
         """
         if x is None or isinstance(x, list | tuple):
             x = _stacked(x or [])
-        if not isinstance(x, np.ndarray | jax.Array):
-            raise InputError(f"x={short(x)} is no array: give one, whose first axis counts examples")
+        _require_array(x)
         shape, given = self.input_shape, jnp.shape(x)
         if prod(given) == prod(shape) and given[:1] != (1,):
             raise InputError(f"x of shape {given} is one example: give x[None], for the first axis counts them")
@@ -315,6 +314,7 @@ class Graph:
 
         heard: the range of inputs that the energy tells apart; None: the box of the input layer's ρ.
         """
+        _require_array(x)
         if jnp.shape(x) == self.input_shape:
             raise InputError(f"x of shape {jnp.shape(x)} is one example: give x[None], for the first axis counts them")
         self._check_shape(jnp.shape(x)[1:], jnp.shape(x)[:1])
@@ -444,6 +444,11 @@ def _check_ends(synapse: Any, ends: tuple[str, ...], shapes: dict[str, Shape]) -
     for layer in ends:
         if layer not in shapes:
             raise InputError(f"synapse {synapse!r} names an unknown layer {layer!r}: there are {', '.join(shapes)}")
+
+
+def _require_array(x: Any) -> None:
+    if not isinstance(x, np.ndarray | jax.Array):
+        raise InputError(f"x={short(x)} is no array: give one, whose first axis counts examples")
 
 
 def _check_synapses(synapses: tuple[Synapse, ...], shapes: dict[str, Shape], clamped: str) -> None:

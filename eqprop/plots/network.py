@@ -55,9 +55,10 @@ def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = ""
     """
     from sklearn.metrics import confusion_matrix as count  # takes its time to load
 
-    if np.ndim(classes) != 1 or not len(classes):
+    labels = _labels(classes)
+    if labels.ndim != 1 or not len(labels):
         raise InputError(f"classes={short(classes)}: give the name of each class in a list")
-    classes = np.asarray(classes).tolist()
+    classes = labels.tolist()
     true, predicted = _places("true", true, classes), _places("predicted", predicted, classes)
     if len(true) != len(predicted):
         raise InputError(f"true has {len(true)} examples, predicted {len(predicted)}: give the same examples")
@@ -80,12 +81,17 @@ def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = ""
     return figure
 
 
+def _labels(values: Any) -> np.ndarray:
+    """The values as an array; an empty one where they are rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.empty((0, 0))
+
+
 def _places(name: str, values: Any, classes: list[Any]) -> list[int]:
     """The place of each example's class among `classes`; whole numbers are places where `classes` are text."""
-    try:
-        labels = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        labels = np.empty((0, 0))
+    labels = _labels(values)
     if labels.ndim != 1 or not len(labels):
         raise InputError(f"{name} has shape {labels.shape}: give a class for each example")
     numbered = np.issubdtype(labels.dtype, np.integer) and all(isinstance(one, str) for one in classes)

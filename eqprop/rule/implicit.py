@@ -56,6 +56,9 @@ def costate_of(F: System, theta: Theta, v: Data, s: State, tol: Number) -> tuple
     By Lineax's conjugate gradients. In units that rest at a bound it is 0, for they stay there.
     """
 
+    widest = jnp.result_type(*jax.tree.leaves(s))  # the solver takes one type for all layers
+    s = jax.tree.map(lambda u: u.astype(widest), s)
+
     def by_s(part: Callable[..., Scalar], s: State) -> State:
         return jax.vmap(jax.grad(part, argnums=2), in_axes=(None, 0, 0))(theta, v, s)
 

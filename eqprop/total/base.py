@@ -259,11 +259,15 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
         raise InputError(
             "examples looks at values, which jax.jit, vmap and grad hide: call it before, and hand over its v"
         )
+    counts = []
     for name, part in (("x", x), ("y", y)):
-        if jax.tree_util.all_leaves([part]) and not np.ndim(part):
-            raise InputError(f"{name}={short(part)} is one number: give an array, whose first axis counts examples")
-    if x is not None and y is not None and len(x) != len(y):
-        raise InputError(f"{len(x)} inputs and {len(y)} targets: give one for each")
+        leaves = jax.tree.leaves(part)
+        if not all(map(np.ndim, leaves)) or not (leaves or part is None):
+            what = "is one number" if leaves else "holds no array"
+            raise InputError(f"{name}={short(part)} {what}: give an array, whose first axis counts examples")
+        counts += [len(leaves[0])] if leaves else []
+    if len({*counts}) > 1:
+        raise InputError(f"{counts[0]} inputs and {counts[1]} targets: give one for each")
     v = F.take((x, y))
     require_finite(v)
     F.check_data(v)
