@@ -197,7 +197,8 @@ def test_without_a_run_dir_a_new_one_in_runs_is_made(
 
 
 def test_a_run_folder_holds_all_there_is_to_know(finished: Path) -> None:
-    data = {"checkpoint.safetensors", "config.json", "history.jsonl", "result.json", "weights.safetensors"}
+    data = {"config.json", "data.json", "history.jsonl", "result.json"}
+    data |= {"checkpoint.safetensors", "weights.safetensors"}
     pictures = {"learning_curve.png", "receptive_fields.png"}
     evaluated = {"confusion_matrix.png"}  # by another test, perhaps
     assert {path.name for path in finished.iterdir()} - evaluated == data | pictures
