@@ -175,7 +175,7 @@ def signed(random: list[float], fixed: list[float]) -> list[dict[str, Any]]:
     entries = []
     for name, values in zip(sign.SIGNS, (random, fixed), strict=True):
         for seed, value in reversed(list(enumerate(values))):
-            end = {"train": 0.25 * value}
+            end = {"train": 0.3 * value}
             entries.append({"run": [name, seed], "train": [9.0, 0.0], "valid": [9.0, value], "end": end})
     return entries
 
@@ -198,7 +198,7 @@ def test_the_difference_between_the_signs_is_paired() -> None:
 def test_the_sentence_about_the_sign_is_what_the_numbers_say(fixed: list[float], words: str) -> None:
     said = sign.Question(seeds=3).sentence(signed([5.0, 6.0, 7.0], fixed))
     assert said.startswith(words)
-    assert f"of 1.50 and {sum(fixed) / 12:.2f} % at the fixed points" in said
+    assert f"of 1.80 and {sum(fixed) / 10:.2f} % at the fixed points" in said
 
 
 @pytest.mark.parametrize(("longer", "words"), [(9.0, "as the paper says"), (5.1, "against what the paper says")])

@@ -261,11 +261,11 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
         )
     counts = []
     for name, part in (("x", x), ("y", y)):
-        leaves = jax.tree.leaves(part)
-        if not all(map(np.ndim, leaves)) or not (leaves or part is None):
+        leaves, several = jax.tree.leaves(part), isinstance(part, list | tuple)
+        if not all(map(np.ndim, leaves)) or not (leaves or several or part is None):
             what = "is one number" if leaves else "holds no array"
             raise InputError(f"{name}={short(part)} {what}: give an array, whose first axis counts examples")
-        counts += [len(part if isinstance(part, list | tuple) else leaves[0])] if leaves else []
+        counts += [len(part if several else leaves[0])] if leaves else []
     if len({*counts}) > 1:
         raise InputError(f"{counts[0]} inputs and {counts[1]} targets: give one for each")
     v = F.take((x, y))
