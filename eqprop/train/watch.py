@@ -67,9 +67,11 @@ class Watch:
                 "no weight has changed in the first epoch: the learning rate is 0, or β so small or "
                 "so large that the nudge is lost; change one of them"
             )
-        grown = _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))
         flat, guess = self._flat(whole, feed), self._guesses(whole, feed, state)
-        if grown > EXPLODED and (flat or guess):
+        if not (flat or guess):
+            return None
+        grown = _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))
+        if grown > EXPLODED:
             return f"the weights have grown {grown:.3g} times in an epoch, and teach nothing: lower the learning rate"
         if not (flat and guess):
             return None
@@ -87,10 +89,11 @@ class Watch:
 
     def _guesses(self, whole: dict[str, float], feed: Feed, state: TrainState) -> bool:
         """Whether the second half of the epoch had the error of a guess."""
-        if not whole.get("error") or not (classes := self._classes(feed, state)):
+        late, error = (whole.get(name, 0.0) - self.half.get(name, 0.0) for name in ("count", "error"))
+        if late < MANY or error < CHANCE * late / 2:  # less than by a guess at two classes
             return False
-        late, error = (whole[name] - self.half.get(name, 0.0) for name in ("count", "error"))
-        return late >= MANY and error >= CHANCE * (1 - 1 / classes) * late
+        classes = self._classes(feed, state)
+        return classes > 0 and error >= CHANCE * (1 - 1 / classes) * late
 
     def _flat(self, whole: dict[str, float], feed: Feed) -> bool:
         """Whether costs in the second half of the epoch were as in the first, or as in the epoch before."""
