@@ -19,7 +19,7 @@ from eqprop.relax.anderson import Memory, extrapolate
 from eqprop.relax.loop import Observer, Settling, loop, run
 from eqprop.total import System, TotalEnergy, require_finite, system
 from eqprop.tree import summary
-from eqprop.types import Array, Bool, Data, Float, Int, Key, Number, PyTree, Scalar, State, Theta
+from eqprop.types import Array, Bool, Data, Float, HowMany, Int, Key, Number, PyTree, Scalar, State, Theta
 
 
 class Info(NamedTuple):
@@ -289,7 +289,7 @@ class Stepwise(Relaxation):
         v: Data,
         beta: Number,
         settling: Settling,
-        steps: int,
+        steps: HowMany,
         observer: Observer | None = None,
     ) -> tuple[Settling, State]:
         """`steps` more steps, or fewer where the tolerance is met: the settling, and what the observer has seen.
