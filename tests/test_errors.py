@@ -749,6 +749,10 @@ API = {
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
     ),
+    "more steps than JAX counts": (
+        lambda: ep.Block(4).advance(F, theta(), (X, Y), 0.0, ep.Block(4).init(NET.rest(6)), 2**31),
+        "steps=2147483648 is out of range: give a whole number of 0 or more",
+    ),
     "examples that hold no array": (lambda: ep.examples(F, X, ep.Power()), "holds no array: give an array"),
     "a number among the inputs": (lambda: ep.examples(lambda *_: 0.0, {"a": X, "b": np.array(1.0)}), "is one number"),
     "inputs of other lengths than targets": (
