@@ -289,7 +289,7 @@ def test_the_confusion_matrix_looks_labels_up_in_the_classes(case: str) -> None:
 
 
 def test_the_confusion_matrix_needs_a_list_of_classes() -> None:
-    for classes in (3, [[1], [2, 3]]):
+    for classes in (3, [[1], [2, 3]], jax.random.key(0)):
         with pytest.raises(InputError, match=r"classes=.*: give the name"):
             plots.confusion_matrix(TRUE, PREDICTED, classes)
 

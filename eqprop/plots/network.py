@@ -82,10 +82,10 @@ def confusion_matrix(true: Any, predicted: Any, classes: Any, *, title: str = ""
 
 
 def _labels(values: Any) -> np.ndarray:
-    """The values as an array; an empty one where they are rows of different lengths."""
+    """The values as an array; an empty one where they are rows of different lengths, or keys."""
     try:
         return np.asarray(values)
-    except ValueError:
+    except (TypeError, ValueError):
         return np.empty((0, 0))
 
 

@@ -265,7 +265,9 @@ def examples(F: TotalEnergy, x: Any, y: Any = None) -> tuple[Data, Data]:
         if not all(map(np.ndim, leaves)) or not (leaves or several or part is None):
             what = "is one number" if leaves else "holds no array"
             raise InputError(f"{name}={short(part)} {what}: give an array, whose first axis counts examples")
-        counts += [len(part if several else leaves[0])] if leaves else []
+        if leaves:
+            rows: Any = part if several else leaves[0]
+            counts.append(len(rows))
     if len({*counts}) > 1:
         raise InputError(f"{counts[0]} inputs and {counts[1]} targets: give one for each")
     v = F.take((x, y))
