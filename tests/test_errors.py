@@ -749,6 +749,7 @@ API = {
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
     ),
+    "more nodes than memory holds": (lambda: ep.device.diode_spread({"hidden": 2**40}, 1.0), "TB of memory"),
     "more steps than JAX counts": (
         lambda: ep.Block(4).advance(F, theta(), (X, Y), 0.0, ep.Block(4).init(NET.rest(6)), 2**31),
         "steps=2147483648 is out of range: give a whole number of 0 or more",

@@ -6,6 +6,7 @@ from math import inf
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.memory import check_memory
 from eqprop.types import Seed
 
 
@@ -23,5 +24,7 @@ def diode_spread(layers: Mapping[str, int], deviation: float, seed: Seed = 0) ->
         raise InputError(f"deviation={deviation!r}: give the standard deviation of the logarithm, 0 or more")
     if odd := [layer for layer, size in layers.items() if not isinstance(size, int) or size < 1]:
         raise InputError(f"layers={dict(layers)}: give each layer's number of nodes; {odd[0]!r} has none")
+    nodes = sum(layers.values())
+    check_memory(32 * nodes, f"factors for {nodes:,} nodes", "give fewer")
     drawn = np.random.default_rng(seed)
     return {layer: tuple(np.exp(deviation * drawn.normal(size=size)).tolist()) for layer, size in layers.items()}

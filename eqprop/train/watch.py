@@ -19,7 +19,8 @@ RISEN = 1.05  # times the cost of the epoch before
 ENOUGH = 20  # minibatches in an epoch: fewer need not lower the cost as much
 NOTHING = 1e-7  # as a part of θ: a smaller change is lost in single precision
 GROWN = 3.0  # times the initial weights: larger ones have left the region in which they began
-EXPLODED = 1000.0  # times the initial weights: too large, if the cost does not fall or the error is that of a guess
+EXPLODED = 1e6  # times the initial weights: nothing that is learned asks for such
+LEAST = 1e-3  # the length of initial weights, from which on that is told
 AT_ENDS = 0.9  # of the units that have bounds: if more are at one, a nudge can hardly move any
 
 
@@ -67,16 +68,12 @@ class Watch:
                 "no weight has changed in the first epoch: the learning rate is 0, or β so small or "
                 "so large that the nudge is lost; change one of them"
             )
-        flat, guess = self._flat(whole, feed), self._guesses(whole, feed, state)
-        if not (flat or guess):
-            return None
-        grown = _norm(state.theta) / max(_norm(self.theta), math.ulp(1.0))
-        if grown > EXPLODED:
-            return f"the weights have grown {grown:.3g} times in an epoch, and teach nothing: lower the learning rate"
-        if not (flat and guess):
+        if first and (grown := self._growth(state)) > EXPLODED:
+            return f"the weights have grown {grown:.3g} times in the first epoch: lower the learning rate"
+        if not (self._flat(whole, feed) and self._guesses(whole, feed, state)):
             return None
         error = f"at an error of {whole['error'] / count:.0%}, that of a guess, the cost no longer falls"
-        if grown > GROWN:
+        if (grown := self._growth(state)) > GROWN:
             return f"{error}: the weights have grown {grown:.3g} times in an epoch; lower the learning rate"
         v = feed.sample(state.key)
         ends = float(_at_ends(self.trainer, state.theta, v, self.trainer.rest(len(jax.tree.leaves(v)[0]))))
@@ -86,6 +83,10 @@ class Watch:
                 "the initial weights and biases or the learning rate, and keep targets inside of the box"
             )
         return f"{error}: try another learning rate, a stronger nudge β, or other initial weights"
+
+    def _growth(self, state: TrainState) -> float:
+        """How many times as long the weights are as when the epoch began."""
+        return _norm(state.theta) / max(_norm(self.theta), LEAST)
 
     def _guesses(self, whole: dict[str, float], feed: Feed, state: TrainState) -> bool:
         """Whether the second half of the epoch had the error of a guess."""
