@@ -750,6 +750,11 @@ API = {
         "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
     ),
     "more nodes than memory holds": (lambda: ep.device.diode_spread({"hidden": 2**40}, 1.0), "TB of memory"),
+    "ends of a range that are no numbers": (lambda: ep.device.Readings(low={"a": "b"}, high={"a": 1.0}), "low"),  # pyright: ignore
+    "a minibatch to predict": (
+        lambda: ep.predict(trainer(), theta(), next(FEED.epoch(jax.random.key(0)))),
+        "rows of different lengths",
+    ),
     "more steps than JAX counts": (
         lambda: ep.Block(4).advance(F, theta(), (X, Y), 0.0, ep.Block(4).init(NET.rest(6)), 2**31),
         "steps=2147483648 is out of range: give a whole number of 0 or more",

@@ -136,6 +136,8 @@ class Readings(Reading):
 
 def _below(low: Any, high: Any) -> bool:
     low, high = np.asarray(low), np.asarray(high)
+    if not all(np.issubdtype(end.dtype, np.number) for end in (low, high)):
+        return False
     return bool(np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high))
 
 

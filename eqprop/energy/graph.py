@@ -471,7 +471,10 @@ def _stacked(x: Sequence[Any]) -> np.ndarray:
     """One array of the examples in a list."""
     if not len(x):
         raise InputError("x has no examples: give one array, whose first axis counts them")
-    shapes = dict.fromkeys(np.shape(one) for one in x)
+    try:
+        shapes = dict.fromkeys(np.shape(one) for one in x)
+    except ValueError as error:
+        raise InputError("x has an example in rows of different lengths: give one array") from error
     if len(shapes) != 1:
         told = ", ".join(map(str, [*shapes][:3]))
         raise InputError(
