@@ -749,6 +749,7 @@ API = {
         lambda: ep.fit(trainer(), STATE._replace(optimizer=optax.adam(1.0).init(theta())), FEED, epochs=1),
         "of another trainer, or of another precision: its optimizer/0/count is int32[], and the trainer's None",
     ),
+    "more classes than memory holds": (lambda: ep.data.Split.from_labels(X, Y.argmax(1), 2**40), "TB of memory"),
     "more nodes than memory holds": (lambda: ep.device.diode_spread({"hidden": 2**40}, 1.0), "TB of memory"),
     "ends of a range that are no numbers": (lambda: ep.device.Readings(low={"a": "b"}, high={"a": 1.0}), "low"),  # pyright: ignore
     "a minibatch to predict": (

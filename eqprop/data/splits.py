@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from eqprop.errors import InputError
+from eqprop.memory import check_memory
 from eqprop.train import Feed, InOrder, Shuffled
 from eqprop.train.feed import Augment
 
@@ -44,7 +45,10 @@ class Split:
                 f"example {wrong[0]} has the label {labels[wrong[0]]}, where labels go from 0 to {classes - 1}: "
                 "count classes from 0, or give more of them"
             )
-        return cls(x, np.eye(classes, dtype=np.float32)[labels])
+        check_memory(4 * len(labels) * classes, f"targets of {classes:,} classes", "give the number that there is")
+        y = np.zeros((len(labels), classes), np.float32)
+        y[np.arange(len(labels)), labels] = 1
+        return cls(x, y)
 
     @classmethod
     def from_pieces(cls, pieces: Sequence[Piece], classes: int) -> Split:
